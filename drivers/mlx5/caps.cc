@@ -13,6 +13,7 @@
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/umr/umr_wqe.hh"
 #include "mlx5/firmware.hh"
+#include "mlx5/tir.hh"
 #include "mlx5/tx_caps.hh"
 
 namespace kilim::mlx5 {
@@ -197,6 +198,7 @@ Result<device::Caps> read_caps(ibv_context* context) {
   if (firmware_answers) read_umr(*group, caps);
   read_extended(context, firmware_answers, caps);
   if (caps.raw_packet) caps.tx = read_tx_caps(context);
+  if (caps.raw_packet && caps.spread.usable()) caps.lro = read_lro_caps(context);
   caps.memory_window_type1 = (attr.device_cap_flags & window_1) != 0;
   caps.memory_window_type2b = (attr.device_cap_flags & window_2b) != 0;
   return caps;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mlx5/firmware.hh"
 
+#include <cerrno>
 #include <memory>
 
 #include <infiniband/mlx5dv.h>
@@ -48,6 +49,16 @@ std::optional<uint32_t> query_inline_mode(ibv_context* context) {
   Out<prm::nic_vport::context_bytes> out{};
   if (!ask(context, in, out)) return {};
   return prm::cap_get(out.body, prm::nic_vport::min_wqe_inline_mode);
+}
+
+Result<FirmwareObject> make_object(ibv_context* context, std::span<const std::byte> command,
+                                   const char* sentence) {
+  constexpr prm::CapField made_number{0x40, 32};
+  std::array<std::byte, 16> out{};
+  DevxObject made{
+      mlx5dv_devx_obj_create(context, command.data(), command.size(), out.data(), out.size())};
+  if (made == nullptr) return Error{errno, sentence};
+  return FirmwareObject{std::move(made), prm::cap_get(out, made_number)};
 }
 
 }  // namespace kilim::mlx5

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Questions to an adapter's firmware: general commands through DevX (mlx5dv_devx_general_cmd(3)).
-// Any thread; control path only.
+// Commands to an adapter's firmware through DevX: questions (mlx5dv_devx_general_cmd(3)), and
+// objects that verbs do not make (mlx5dv_devx_obj_create(3)). Any thread; control path only.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include <infiniband/verbs.h>
 
+#include "kilim/base/result.hh"
 #include "kilim/prm/cmd.hh"
+#include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {
 
@@ -23,5 +26,15 @@ bool query_hca_cap(ibv_context* context, uint16_t number, HcaCap& group);
 // What send WQEs of the first port must have of a frame (QUERY_NIC_VPORT_CONTEXT,
 // min_wqe_inline_mode); empty: it is not told.
 std::optional<uint32_t> query_inline_mode(ibv_context* context);
+
+// An object that a command made, and the number by which other commands name it; a TIR's is not
+// told apart from an address.
+struct FirmwareObject {
+  DevxObject object;
+  uint32_t number = 0;
+};
+// The error is errno's, with this sentence.
+Result<FirmwareObject> make_object(ibv_context* context, std::span<const std::byte> command,
+                                   const char* sentence);
 
 }  // namespace kilim::mlx5

@@ -2,6 +2,7 @@
 // Flow rules by any headers, with their counters. Control path only.
 #include <cerrno>
 
+#include "mlx5/flow_counter.hh"
 #include "mlx5/flow_specs.hh"
 #include "mlx5/mlx5_device.hh"
 
@@ -35,6 +36,8 @@ device::FlowHandle Mlx5Device::keep(Flow flow) {
 }
 
 Result<device::FlowHandle> Mlx5Device::add_rule(const device::FlowRequest& request) {
+  if (const auto tir = tirs_.find(request.qp.value()); tir != tirs_.end())
+    return add_rule_to(tir->second.object.get(), request);
   Qp* qp = find(request.qp);
   if (qp == nullptr || !is_raw(*qp)) return Error{EINVAL, "no such queue pair"};
   Flow flow;
@@ -51,6 +54,7 @@ Result<device::FlowHandle> Mlx5Device::add_rule(const device::FlowRequest& reque
 
 Result<flow::Count> Mlx5Device::query_flow(device::FlowHandle flow) {
   const auto at = flows_.find(flow.value());
+  if (at != flows_.end() && at->second.counter.object) return read_flow_counter(at->second.counter);
   if (at == flows_.end() || at->second.counters == nullptr)
     return Error{EINVAL, "no flow rule that counts has this handle"};
   uint64_t values[counts] = {};

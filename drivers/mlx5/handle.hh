@@ -24,6 +24,7 @@ struct Destroy {
   void operator()(ibv_rwq_ind_table* o) const noexcept { (void)ibv_destroy_rwq_ind_table(o); }
   void operator()(ibv_mr* o) const noexcept { (void)ibv_dereg_mr(o); }
   void operator()(ibv_mw* o) const noexcept { (void)ibv_dealloc_mw(o); }
+  void operator()(mlx5dv_flow_matcher* o) const noexcept { (void)mlx5dv_destroy_flow_matcher(o); }
   void operator()(mlx5dv_devx_obj* o) const noexcept { (void)mlx5dv_devx_obj_destroy(o); }
 };
 
@@ -34,6 +35,7 @@ using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
 using VerbsSrq = std::unique_ptr<ibv_srq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
 using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
+using FlowMatcher = std::unique_ptr<mlx5dv_flow_matcher, Destroy>;
 using VerbsCounters = std::unique_ptr<ibv_counters, Destroy>;
 using VerbsRwq = std::unique_ptr<ibv_wq, Destroy>;
 using VerbsRwqTable = std::unique_ptr<ibv_rwq_ind_table, Destroy>;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "kilim/device/device.hh"
+#include "mlx5/firmware.hh"
 #include "mlx5/handle.hh"
 #include "mlx5/mkey_source.hh"
 #include "mlx5/odp_files.hh"
@@ -93,9 +94,12 @@ class Mlx5Device final : public device::Device {
     device::Transport transport;
     bool signal_all = false;
   };
-  // The order matters: the rule goes before its counters.
+  // The order matters: the rule goes before what it names. A rule that leads to a TIR has matcher
+  // and counter of the firmware's, others have verbs'.
   struct Flow {
     VerbsCounters counters;
+    FirmwareObject counter;
+    FlowMatcher matcher;
     VerbsFlow rule;
   };
   struct Made {
@@ -114,6 +118,11 @@ class Mlx5Device final : public device::Device {
     return qp.transport == device::Transport::raw_packet;
   }
   Qp* find(device::QpHandle qp) noexcept;
+  // Hash targets that join TCP segments, and rules that lead to them (mlx5/tir.hh).
+  Result<device::QpInfo> create_joining_tir(const device::HashQpRequest& request, uint8_t port,
+                                            uint32_t table);
+  Status destroy_tir(std::unordered_map<uint32_t, FirmwareObject>::iterator tir);
+  Result<device::FlowHandle> add_rule_to(mlx5dv_devx_obj* tir, const device::FlowRequest& request);
 
   std::string name_;
   std::string sysfs_;
@@ -134,6 +143,8 @@ class Mlx5Device final : public device::Device {
   std::unordered_map<uint32_t, VerbsSrq> srqs_;
   std::unordered_map<uint32_t, VerbsRwq> rwqs_;
   std::unordered_map<uint32_t, VerbsRwqTable> tables_;
+  FirmwareObject domain_;  // that TIRs lie in; empty: there were none yet
+  std::unordered_map<uint32_t, FirmwareObject> tirs_;  // by a QpHandle's number
   std::unordered_map<uint32_t, Qp> qps_;
   std::unordered_map<uint32_t, Flow> flows_;
 };

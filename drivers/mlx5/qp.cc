@@ -153,7 +153,7 @@ Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
   }
   VerbsFlow flow{ibv_create_flow(qp->verbs.get(), &eth.attr)};
   if (flow == nullptr) return Error{errno, "the adapter refuses the flow rule"};
-  return keep({.counters = nullptr, .rule = std::move(flow)});
+  return keep({.counters = nullptr, .counter = {}, .matcher = nullptr, .rule = std::move(flow)});
 }
 
 Status Mlx5Device::reset(device::QpHandle handle) {
@@ -171,6 +171,7 @@ Status Mlx5Device::fail(device::QpHandle handle) {
 }
 
 Status Mlx5Device::destroy_qp(device::QpHandle handle) {
+  if (const auto tir = tirs_.find(handle.value()); tir != tirs_.end()) return destroy_tir(tir);
   const auto at = qps_.find(handle.value());
   if (at == qps_.end()) return no_such_qp;
   if (const int rc = ibv_destroy_qp(at->second.verbs.get()); rc != 0)

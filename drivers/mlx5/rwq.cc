@@ -157,6 +157,7 @@ Result<device::QpInfo> Mlx5Device::create_hash_qp(const device::HashQpRequest& r
                                                   uint8_t port) {
   const auto table = tables_.find(request.table.value());
   if (table == tables_.end()) return Error{EINVAL, "no such table of receive queues"};
+  if (request.lro) return create_joining_tir(request, port, table->second->ind_tbl_num);
   ibv_qp_init_attr_ex attr{};
   attr.qp_type = IBV_QPT_RAW_PACKET;
   attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;

@@ -231,9 +231,6 @@ void what_does_not_fit_is_refused() {
   s.compression = Compression::hash;
   EQUAL(refused(s, "not both"), EINVAL);
   s = {};
-  s.lro = true;
-  EQUAL(refused(s, "LRO"), EOPNOTSUPP);
-  s = {};
   s.real_time = true;
   EQUAL(refused(s, "time of day"), EOPNOTSUPP);
   // 128 strides in a buffer, and a ring of 64.

@@ -245,7 +245,7 @@ int Ethdev::make_tx(uint16_t number) noexcept {
 }
 
 int Ethdev::make_queues() noexcept {
-  std::vector<device::RwqHandle> handles;
+  std::vector<port::RxTarget> targets;
   for (std::size_t i = 0; i < rx_.size(); i++) {
     if (rx_[i].queue == nullptr) return refuse({EINVAL, "a receive queue is not set up"});
     rx_[i].segments = segments_for(*rx_[i].pool, rx_[i].conf.offloads, dev_->data->mtu);
@@ -256,7 +256,7 @@ int Ethdev::make_queues() noexcept {
     if (tx.queue == nullptr) return refuse({EINVAL, "a transmit queue is not set up"});
   for (std::size_t i = 0; i < rx_.size(); i++) {
     if (const int e = make_rx(static_cast<uint16_t>(i)); e != 0) return e;
-    handles.push_back(rx_[i].rwq->handle);
+    targets.push_back({rx_[i].rwq->handle, {}});
   }
   for (std::size_t i = 0; i < tx_.size(); i++) {
     if (const int e = make_tx(static_cast<uint16_t>(i)); e != 0) return e;
@@ -271,8 +271,8 @@ int Ethdev::make_queues() noexcept {
     dev_->data->rx_queue_state[i] =
         rx_[i].stopped ? RTE_ETH_QUEUE_STATE_STOPPED : RTE_ETH_QUEUE_STATE_STARTED;
   }
-  if (handles.empty()) return 0;
-  if (Status s = port_.start_for(handles, filter_of(), rss_, port_.device().caps().tx.tunnels); !s)
+  if (targets.empty()) return 0;
+  if (Status s = port_.start_for(targets, filter_of(), rss_, port_.device().caps().tx.tunnels); !s)
     return refuse(s.error());
   return 0;
 }

@@ -16,6 +16,7 @@ struct RxConfig {
   bool timestamp = false;  // and the time of arrival
   bool mark = false;       // and the mark of a flow rule
   bool tunnel = false;     // and packet types of the headers inside VXLAN and GRE
+  bool lro = false;        // the device joins TCP segments: mend their headers, say their size
   friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
 };
 
@@ -30,6 +31,7 @@ inline constexpr std::array rx_rows{
     RxConfig{.side = true, .mark = true},
     RxConfig{.side = true, .tunnel = true},
     RxConfig{.side = true, .vlan = true, .timestamp = true, .mark = true},
+    RxConfig{.side = true, .vlan = true, .timestamp = true, .mark = true, .lro = true},
     RxConfig{.side = true, .vlan = true, .timestamp = true, .mark = true, .tunnel = true},
 };
 inline constexpr auto rx_configs = static_cast<uint32_t>(rx_rows.size());
@@ -37,14 +39,15 @@ inline constexpr auto rx_configs = static_cast<uint32_t>(rx_rows.size());
 constexpr RxConfig rx_config(uint32_t number) noexcept {
   return rx_rows[number];
 }
-// The row that serves a configuration. Without side records there is nothing to be asked for.
+// The row that serves a configuration. Without side records there is nothing to be asked for;
+// joined segments are not looked for in tunnels.
 constexpr RxConfig serving(RxConfig c) noexcept {
   if (!c.side) return {};
   for (const RxConfig& r : rx_rows)
     if (r.side && r.vlan >= c.vlan && r.timestamp >= c.timestamp && r.mark >= c.mark &&
-        r.tunnel >= c.tunnel)
+        r.tunnel >= c.tunnel && r.lro == c.lro)
       return r;
-  return rx_rows.back();  // never: it has everything
+  return rx_rows.back();  // never, without both of these
 }
 static_assert(serving({.side = true, .vlan = true}) == RxConfig{.side = true, .vlan = true});
 static_assert(serving({.side = true, .timestamp = true, .tunnel = true}) == rx_rows.back());

@@ -11,6 +11,7 @@
 #include "kilim/base/flag.hh"
 #include "kilim/base/ident.hh"
 #include "kilim/burst/config.hh"
+#include "kilim/burst/joined.hh"
 #include "kilim/burst/packet_words.hh"
 #include "kilim/burst/rx_eight.hh"
 #include "kilim/burst/rx_four.hh"
@@ -31,6 +32,7 @@ struct RxCounters {
   Counter no_buffer;   // refills that found the pool empty
   Counter failures;    // times that an error ended the queue
   Counter compressed;  // packets that shared entries of the completion queue
+  Counter joined;      // TCP segments that became part of the packet before them (LRO)
 };
 
 class RxChain;
@@ -81,6 +83,28 @@ namespace detail {
   q.failed.set(true);
 }
 
+// A packet of several TCP segments, which begins at `first`, becomes one of its own, ready to be
+// divided again when it is sent.
+[[gnu::noinline, gnu::cold]] inline void end_joined(RxQueue& q, pool::Handle first, uint32_t length,
+                                                    const prm::Cqe& e) noexcept {
+  const JoinedFrame f = mend_joined(q.arena.bytes(first), length, e);
+  q.counters.joined.add(prm::cqe::lro_num_seg::get(e) - 1);
+  if (f.mss == 0) return;
+  pool::SideRecord& side = q.arena.side(first);
+  side.flags |= RTE_MBUF_F_RX_LRO;
+  side.tx = {.mss = f.mss, .headers = f.headers};
+}
+
+// The side record of a packet that begins at `first`, which the bytes lie behind.
+template <RxConfig C>
+[[gnu::always_inline]] inline void write_side_of(RxQueue& q, pool::SideRecord& side,
+                                                 pool::Handle first, uint32_t length,
+                                                 const prm::Cqe& e) noexcept {
+  write_side<C>(side, e);
+  if constexpr (C.lro)
+    if (is_joined(e)) end_joined(q, first, length, e);
+}
+
 // Takes good packets from the front, as many at once as vectors hold; returns how many.
 template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t take_rows([[maybe_unused]] const RxQueue& q,
@@ -88,6 +112,7 @@ template <RxConfig C, Simd S>
                                                  [[maybe_unused]] uint32_t meta,
                                                  [[maybe_unused]] uint64_t& bytes) noexcept {
   uint32_t n = 0;
+  if constexpr (C.lro) return n;  // each one is looked at
 #if defined(__SSE4_1__)
   const RxRow row{q.cq.row(), q.rq.oldest(), C.side ? q.rq.sides() : nullptr, meta};
   if constexpr (S == Simd::avx2) {
@@ -118,8 +143,9 @@ template <RxConfig C, Simd S>
     }
     const uint32_t index = q.rq.index(e->wqe_counter.host());
     const auto length = static_cast<uint16_t>(e->byte_cnt.host());
-    if constexpr (C.side) write_side<C>(q.rq.sides()[index], *e);
-    out[n++] = {index, length, static_cast<uint16_t>(meta)};
+    const pool::Handle h{index, length, static_cast<uint16_t>(meta)};
+    if constexpr (C.side) write_side_of<C>(q, q.rq.sides()[index], h, length, *e);
+    out[n++] = h;
     bytes += length;
   }
   if (seen != 0) {

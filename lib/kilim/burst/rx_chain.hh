@@ -200,7 +200,7 @@ uint32_t rx_burst_chain(RxQueue& q, std::span<pool::Handle> out) noexcept {
     const uint32_t index = q.rq.index(counter), length = e->byte_cnt.host();
     const uint32_t pieces = chain.take(counter, {index, 0, meta}, length, out.subspan(n));
     if (pieces == 0) break;
-    if constexpr (C.side) write_side<C>(q.rq.sides()[index], *e);
+    if constexpr (C.side) detail::write_side_of<C>(q, q.rq.sides()[index], out[n], length, *e);
     n += pieces;
     bytes += length;
     packets++;

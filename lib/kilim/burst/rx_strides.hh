@@ -83,7 +83,7 @@ uint32_t rx_burst_strides(RxQueue& q, std::span<pool::Handle> out) noexcept {
       const auto at = pool::meta_at(stride << q.strides.log_bytes);
       const pool::Handle h{q.rq.index(q.rq.oldest_counter()), length,
                            static_cast<uint16_t>(at | flags)};
-      if constexpr (C.side) write_side<C>(q.arena.side(h), *e);
+      if constexpr (C.side) detail::write_side_of<C>(q, q.arena.side(h), h, length, *e);
       out[n++] = h;
       q.strides_held++;
       bytes += length;

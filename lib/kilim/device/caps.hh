@@ -3,6 +3,8 @@
 // ibv_query_port(3), QUERY_HCA_CAP). Pure values, any thread.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "kilim/flow/match.hh"
@@ -25,6 +27,32 @@ struct SpreadCaps {
 
   [[nodiscard]] constexpr bool usable() const noexcept {
     return queues != 0 && tables != 0 && longest_table != 0 && toeplitz;
+  }
+};
+
+// How a device joins the segments of a TCP stream into large receives (LRO; QUERY_HCA_CAP's
+// Ethernet group). Other segments than it can join are received as they are.
+struct LroCaps {
+  bool supported = false;
+  bool from_l4 = false;  // its limit counts from TCP's header on; else from the frame's start
+  std::array<uint32_t, 4> periods_us{};  // that it can wait for a further segment, rising
+
+  static constexpr uint32_t unit_bytes = 256,
+                            most_units = 255;  // of lro_max_msg_sz (PRM "TIR Context")
+  // Headers that may stand before TCP's: Ethernet, a VLAN tag, IPv6.
+  static constexpr uint32_t before_l4 = 14 + 4 + 40;
+  // The device's limit for frames of up to `bytes` bytes; 0: too few.
+  [[nodiscard]] constexpr uint32_t units(uint32_t bytes) const noexcept {
+    const uint32_t counted = !from_l4 ? bytes : bytes > before_l4 ? bytes - before_l4 : 0;
+    return std::min(counted / unit_bytes, most_units);
+  }
+  // The longest period that is no longer than `us`, or the shortest (DPDK's devarg
+  // lro_timeout_usec).
+  [[nodiscard]] constexpr uint32_t period_us(uint32_t us) const noexcept {
+    uint32_t best = periods_us[0];
+    for (const uint32_t p : periods_us)
+      if (p <= us && p > best) best = p;
+    return best;
   }
 };
 
@@ -72,6 +100,7 @@ struct Caps {
   bool memory_window_type1 = false;  // virtual functions have neither type
   bool memory_window_type2b = false;
   SpreadCaps spread;
+  LroCaps lro;
   TxCaps tx;
 
   [[nodiscard]] constexpr prm::UmrLimits umr_limits() const noexcept {

@@ -46,14 +46,22 @@ struct RwqTableInfo {
   RwqTableHandle handle;
 };
 
+// Segments of a TCP stream that follow each other are received as one frame with the first one's
+// headers (LRO), whose completion says what changed in them (burst/joined.hh).
+struct Lro {
+  uint32_t max_bytes = 0;   // of such a frame: what a receive of each of the queues has room for
+  uint32_t timeout_us = 0;  // it waits no longer for a segment, as far as the device can tell times
+};
+
 // A raw packet queue pair without queues of its own: it takes a frame to the table's RWQ of the
 // frame's hash. Rules may only bring frames of this kind to it; destroyed by destroy_qp().
 struct HashQpRequest {
   RwqTableHandle table;  // of one entry for HashKind::none
   flow::HashKind kind = flow::HashKind::none;
   flow::HashKey key = flow::default_key;
-  bool tunnels = false;  // CQEs tell of the headers inside VXLAN and GRE
-  bool inner = false;    // and those are hashed; needs `tunnels`
+  bool tunnels = false;                   // CQEs tell of the headers inside VXLAN and GRE
+  bool inner = false;                     // and those are hashed; needs `tunnels`
+  std::optional<Lro> lro = std::nullopt;  // where Caps::lro says so; not with `tunnels`
 };
 
 struct FlowRequest {

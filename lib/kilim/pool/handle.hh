@@ -76,7 +76,8 @@ static_assert(sizeof(TxWord) == 8);
 
 // What belongs to a packet besides its bytes. In front what the device reports about a received
 // one, in the words of DPDK's rte_mbuf; written by bursts with RxConfig::side only, 16 bytes in one
-// store. Behind it what it is to do to one that is sent; no receive touches that.
+// store. Behind it what it is to do to one that is sent: no receive touches that but of one that
+// the device joined (RTE_MBUF_F_RX_LRO), which says how it divides into its segments again.
 struct alignas(32) SideRecord {
   uint32_t rx_hash = 0;
   uint32_t packet_type = 0;  // RTE_PTYPE_*, as rte_mbuf's

@@ -162,7 +162,7 @@ Status Port::make_queues() {
   if (wants_rwqs()) {
     for (RxSlot& rx : rx_) {
       if (Status s = make_rwq(rx); !s) return s;
-      rwq_handles_.push_back(rx.rwq->handle);
+      rx_targets_.push_back({rx.rwq->handle, lro_of(rx.setup, arena_)});
     }
   }
   for (uint32_t i = 0; i < tx_.size(); i++)
@@ -231,7 +231,7 @@ void Port::drop_queues() noexcept {
   for (TxSlot& tx : tx_) tx.qp.destroy();  // from here on the device touches no buffer
   for (std::size_t i = 0; i < rx_.size(); i++) drop_rx(rx_[i], posted[i]);
   for (TxSlot& tx : tx_) drop_tx(tx);
-  rwq_handles_.clear();
+  rx_targets_.clear();
 }
 
 void Port::stop() noexcept {

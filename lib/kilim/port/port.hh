@@ -102,7 +102,7 @@ class Port {
   // queues go. With `reads_tunnels` the caller takes CQEs that tell of the headers inside tunnels,
   // which those of frames have that a rule with a tunnel, or spreading by inner headers, leads.
   // EBUSY: started already; EINVAL: no queues; or as set_filter() and set_rss().
-  Status start_for(std::span<const device::RwqHandle> queues, const flow::Filter& filter,
+  Status start_for(std::span<const RxTarget> queues, const flow::Filter& filter,
                    const flow::Rss& rss, bool reads_tunnels = false);
   // Destroys the queues and flow rules, when no worker serves the port any more; buffers return to
   // their queue's cache.
@@ -218,7 +218,7 @@ class Port {
   void drop_queues() noexcept;
   void drop_rules() noexcept;
   [[nodiscard]] bool wants_rwqs() const noexcept;
-  [[nodiscard]] bool with_rwqs() const noexcept { return !rwq_handles_.empty(); }
+  [[nodiscard]] bool with_rwqs() const noexcept { return !rx_targets_.empty(); }
   // The receive queue that a transmit queue's pair carries; null: none.
   [[nodiscard]] RxSlot* carried_by(std::size_t index) noexcept;
   Status run_rx(RxSlot& rx, RxCaches caches) noexcept;
@@ -245,7 +245,7 @@ class Port {
   pool::Arena arena_;
   std::vector<RxSlot> rx_;
   std::vector<TxSlot> tx_;
-  std::vector<device::RwqHandle> rwq_handles_;  // of rx_; empty: a pair carries the only queue
+  std::vector<RxTarget> rx_targets_;  // of rx_; empty: a pair carries the only queue
   flow::Filter filter_;
   flow::Rss rss_;
   bool rss_asked_ = false;  // by set_rss()

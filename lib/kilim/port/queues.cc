@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/port/queues.hh"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace kilim::port {
@@ -46,6 +47,19 @@ Status check_sizes(const QueueSizes& s) noexcept {
   if (!depth_ok(s.rxd)) return Error{EINVAL, "rxd must be 64 to 8192, a power of two"};
   if (!depth_ok(s.txd)) return Error{EINVAL, "txd must be 64 to 8192, a power of two"};
   return Done{};
+}
+
+uint32_t first_room(const RxSetup& s, const pool::Arena& arena) noexcept {
+  return burst::RxPlace{arena, Lkey{0}, s.head_lines, s.split.header_bytes, strides_of(s)}.room();
+}
+
+uint32_t longest_packet(const RxSetup& s, const pool::Arena& arena) noexcept {
+  return first_room(s, arena) + (s.segments() - 1) * arena.room();
+}
+
+device::Lro lro_of(const RxSetup& s, const pool::Arena& arena) noexcept {
+  if (!s.config.lro) return {};
+  return {.max_bytes = longest_packet(s, arena), .timeout_us = s.lro_timeout_us};
 }
 
 namespace {
@@ -94,7 +108,8 @@ uint32_t drop_frames(burst::RxQueue& q) noexcept {
     const bool filler =
         q.strides.log_bytes != 0 && (e->byte_cnt.host() & prm::cqe::stride_filler) != 0;
     const uint32_t n = good ? queue::Cq::completions(*e) : 1;
-    if (good && !filler) frames += n;
+    // A joined frame is as many as its segments.
+    if (good && !filler) frames += std::max(n, prm::cqe::lro_num_seg::get(*e));
     q.cq.consume_block(n);
   }
   frames -= q.block_done;

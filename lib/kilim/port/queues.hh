@@ -57,7 +57,9 @@ struct RxSetup {
   // (pool::ArenaConfig::side_piece).
   std::optional<device::Strides> strides = std::nullopt;
   bool real_time = false;  // config.timestamp is the time of day instead of ticks
-  bool lro = false;        // TCP segments joined by the device: refused, verbs cannot ask for it
+  // With config.lro: the longest time that the device waits for a further segment, rounded down to
+  // one that it has; less than all of those: its shortest.
+  uint32_t lro_timeout_us = 0;
 
   // Segments of a receive WQE. More than one: packets are chains of handles.
   [[nodiscard]] uint32_t segments() const noexcept {
@@ -68,6 +70,13 @@ struct RxSetup {
     return split.header_bytes != 0 ? *split.headers : *cache;
   }
 };
+
+// Bytes of a packet that its first buffer holds, and all of its buffers.
+uint32_t first_room(const RxSetup& setup, const pool::Arena& arena) noexcept;
+uint32_t longest_packet(const RxSetup& setup, const pool::Arena& arena) noexcept;
+
+// What a queue takes of joined TCP segments.
+device::Lro lro_of(const RxSetup& setup, const pool::Arena& arena) noexcept;
 
 // The caches that a receive queue's buffers come from and return to: those of its worker, or while
 // that is away the control lcore's own.

@@ -49,7 +49,7 @@ flow::RuleLimits Port::rule_limits() const noexcept {
 Destinations Port::destinations() noexcept {
   return {.device = device(),
           .port = parts_.number,
-          .queues = rwq_handles_,
+          .queues = rx_targets_,
           .pair = with_rwqs() ? device::QpHandle{} : tx_[0].qp->handle,
           .tunnels = std::any_of(rx_.begin(), rx_.end(),
                                  [](const RxSlot& rx) { return rx.setup.config.tunnel; })};
@@ -118,7 +118,7 @@ Status Port::set_address(const device::MacAddress& mac) {
   return s;
 }
 
-Status Port::start_for(std::span<const device::RwqHandle> queues, const flow::Filter& filter,
+Status Port::start_for(std::span<const RxTarget> queues, const flow::Filter& filter,
                        const flow::Rss& rss, bool reads_tunnels) {
   if (started_) return Error{EBUSY, "the port is started already"};
   if (queues.empty()) return Error{EINVAL, "there are no receive queues to lead frames to"};
@@ -127,13 +127,13 @@ Status Port::start_for(std::span<const device::RwqHandle> queues, const flow::Fi
   reads_tunnels_ = reads_tunnels;
   if (const flow::RuleError e = flow::check(filter); e.code != 0) return Error{e.code, e.what};
   if (const flow::RuleError e = check_rss(rss); e.code != 0) return Error{e.code, e.what};
-  rwq_handles_.assign(queues.begin(), queues.end());
+  rx_targets_.assign(queues.begin(), queues.end());
   filter_ = filter;
   rss_ = rss;
   own_set_ = 0;
   auto rules = lay_own_rules(filter_, rss_, own_set_);
   if (!rules) {
-    rwq_handles_.clear();
+    rx_targets_.clear();
     return rules.error();
   }
   own_rules_.emplace(*std::move(rules));

@@ -57,12 +57,29 @@ Status check_split(const RxSetup& s, const pool::Arena& arena) noexcept {
 
 // True: without its last buffer a receive already holds the port's longest frame.
 bool beyond_mtu(const RxSetup& s, const pool::Arena& arena, uint32_t frame_mtu) noexcept {
-  if (s.buffers == 1) return false;
+  if (s.buffers == 1 || s.config.lro) return false;
   const uint32_t longest = (frame_mtu != 0 ? frame_mtu : longest_mtu) + around_mtu;
-  const uint64_t first = s.split.header_bytes != 0
-                             ? s.split.header_bytes
-                             : arena.room() - uint64_t{s.head_lines} * cacheline_bytes;
-  return first + uint64_t{s.segments() - 2} * arena.room() >= longest;
+  return first_room(s, arena) + uint64_t{s.segments() - 2} * arena.room() >= longest;
+}
+
+// Headers are mended in one piece: those of Ethernet with a tag, IPv6 and TCP with all options.
+constexpr uint32_t most_headers = 14 + 4 + 40 + 60;
+
+Status check_lro(const RxSetup& s, const pool::Arena& arena, const device::LroCaps& caps) noexcept {
+  if (!s.config.lro) return Done{};
+  if (!caps.supported) return Error{EOPNOTSUPP, "the device joins no TCP segments (LRO)"};
+  if (!s.config.side)
+    return Error{EINVAL, "joined TCP segments (LRO) are told by side records: config.side"};
+  if (s.config.tunnel)
+    return Error{EINVAL,
+                 "TCP segments (LRO) inside tunnels are not joined: not with config.tunnel"};
+  if (s.compression != device::Compression::none)
+    return Error{EINVAL, "compressed completions do not tell of joined TCP segments (LRO)"};
+  if (first_room(s, arena) < most_headers)
+    return Error{EINVAL, "joined TCP segments (LRO) need 118 bytes in a packet's first buffer"};
+  if (caps.units(longest_packet(s, arena)) == 0)
+    return Error{EINVAL, "joined TCP segments (LRO) need receives of more bytes"};
+  return Done{};
 }
 
 // What a queue wants besides plain receives of one packet in one buffer.
@@ -72,10 +89,7 @@ Status check_form(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& 
     return Error{EOPNOTSUPP, "the device does not stamp frames with the time of day"};
   if (s.config.tunnel && !caps.tx.tunnels)
     return Error{EOPNOTSUPP, "the device does not look into tunnels"};
-  if (s.lro)
-    return Error{
-        EOPNOTSUPP,
-        "queues made by verbs do not join TCP segments (LRO): only firmware commands can ask"};
+  if (Status lro = check_lro(s, arena, caps.lro); !lro) return lro;
   if (needs_rwq(s) && !caps.spread.usable())
     return Error{EOPNOTSUPP, "the device has no receive work queues, which this needs"};
   const bool compressed = s.compression != device::Compression::none;
@@ -115,8 +129,8 @@ Status check_words(const TxSetup& s, const device::TxCaps& caps, bool side_recor
 }  // namespace
 
 bool needs_rwq(const RxSetup& setup) noexcept {
-  return setup.strip_vlan || setup.config.tunnel || setup.strides || setup.real_time ||
-         setup.compression != device::Compression::none;
+  return setup.strip_vlan || setup.config.tunnel || setup.config.lro || setup.strides ||
+         setup.real_time || setup.compression != device::Compression::none;
 }
 
 Status check_rx(const RxSetup& s, const QueueSizes& sizes, const pool::Arena& arena,

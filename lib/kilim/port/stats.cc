@@ -14,6 +14,7 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   tx_packets += o.tx_packets;
   tx_bytes += o.tx_bytes;
   tx_completed += o.tx_completed;
+  rx_joined += o.rx_joined;
   rx_errors += o.rx_errors;
   rx_too_long += o.rx_too_long;
   rx_discarded += o.rx_discarded;
@@ -40,6 +41,7 @@ RxQueueStats Port::rx_stats(uint32_t queue) const noexcept {
           .discarded = s.discarded->read(),
           .no_buffer = c.no_buffer.read(),
           .compressed = c.compressed.read(),
+          .joined = c.joined.read(),
           .down = s.queue->failed && !s.stopped,
           .stopped = static_cast<bool>(s.stopped)};
 }
@@ -96,6 +98,7 @@ PortStats Port::live() const noexcept {
     const RxQueueStats q = rx_stats(i);
     sum.rx_packets += q.packets;
     sum.rx_bytes += q.bytes;
+    sum.rx_joined += q.joined;
     sum.rx_errors += q.errors;
     sum.rx_too_long += q.too_long;
     sum.rx_discarded += q.discarded;

@@ -11,6 +11,7 @@ struct PortStats {
   uint64_t rx_packets = 0, rx_bytes = 0;
   uint64_t tx_packets = 0, tx_bytes = 0;
   uint64_t tx_completed = 0;  // packets whose completion was seen
+  uint64_t rx_joined = 0;     // TCP segments that became part of the packet before them (LRO)
   uint64_t rx_errors = 0;     // completions with an error
   uint64_t rx_too_long = 0;   // how many of them: frames longer than a packet buffer
   uint64_t rx_discarded = 0;  // frames that lay in a queue when it was stopped or recovered
@@ -30,6 +31,7 @@ struct RxQueueStats {
   uint64_t packets = 0, bytes = 0;
   uint64_t errors = 0, too_long = 0, discarded = 0, no_buffer = 0;
   uint64_t compressed = 0;  // packets that shared entries of the completion queue
+  uint64_t joined = 0;      // as PortStats::rx_joined
   bool down = false;        // because of an error
   bool stopped = false;     // by stop_rx()
 };

@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/port/steering.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 namespace kilim::port {
 
+namespace {
+
+// What all queues of a table take.
+std::optional<device::Lro> joined_by_all(std::span<const RxTarget> queues,
+                                         std::span<const uint16_t> table) noexcept {
+  device::Lro all = queues[table[0]].lro;
+  for (const uint16_t q : table)
+    all = {.max_bytes = std::min(all.max_bytes, queues[q].lro.max_bytes),
+           .timeout_us = std::min(all.timeout_us, queues[q].lro.timeout_us)};
+  return all.max_bytes == 0 ? std::nullopt : std::optional(all);
+}
+
+}  // namespace
+
 Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const uint16_t> table,
                                       const flow::HashKey& key) {
   HashTarget made(to, key);
   if (to.queues.empty()) return made;
+  if (!to.tunnels) made.lro_ = joined_by_all(to.queues, table);
   std::vector<device::RwqHandle> queues;
   queues.reserve(table.size());
-  for (const uint16_t q : table) queues.push_back(to.queues[q]);
+  for (const uint16_t q : table) queues.push_back(to.queues[q].queue);
   auto first = device::make_rwq_table(to.device, {queues.data(), 1});
   if (!first) return first.error();
   made.first_ = *std::move(first);
@@ -34,7 +50,8 @@ Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
                                       .kind = kind,
                                       .key = key_,
                                       .tunnels = tunnels_ || inner,
-                                      .inner = inner};
+                                      .inner = inner,
+                                      .lro = inner ? std::nullopt : lro_};
   auto made = device::make_hash_qp(*device_, request, port_);
   if (!made) return made.error();
   qp = *std::move(made);

@@ -17,18 +17,26 @@
 
 namespace kilim::port {
 
+// A receive work queue that rules lead to.
+struct RxTarget {
+  device::RwqHandle queue;
+  device::Lro lro;  // what it takes of joined TCP segments; max_bytes 0: none
+};
+
 // Where rules may lead to: the port's receive work queues, or the queue pair that carries its only
 // receive queue.
 struct Destinations {
   device::Device& device;
   uint8_t port = 1;
-  std::span<const device::RwqHandle> queues;
+  std::span<const RxTarget> queues;
   device::QpHandle pair;  // where there are no receive work queues
   bool tunnels = false;   // CQEs tell of headers inside tunnels
 };
 
 // Queue pairs that spread frames over queues, one for each kind of hash of outer or inner headers,
-// made when first asked for.
+// made when first asked for. They join TCP segments (LRO) where all queues of the table take joined
+// frames (DPDK drivers/net/mlx5/mlx5_devx.c, mlx5_devx_tir_attr_set()), but not those that look
+// into tunnels.
 class HashTarget {
  public:
   // `table`: queues by hash, not empty, the queues exist. Errors of the device.
@@ -45,6 +53,7 @@ class HashTarget {
   device::QpHandle pair_;
   flow::HashKey key_;
   bool tunnels_;
+  std::optional<device::Lro> lro_;
   device::OwnedRwqTable spread_;  // empty where the only queue is a queue pair's
   device::OwnedRwqTable first_;   // of one entry, for frames without a hash
   std::array<std::array<device::OwnedQp, flow::hash_kinds>, 2> qps_;  // outer, inner

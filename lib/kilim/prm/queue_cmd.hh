@@ -119,8 +119,8 @@ inline constexpr uint64_t mask_list = 1 << 0;  // of MODIFY_RQT's mask
 namespace tirc {
 inline constexpr CapField disp_type{0x20, 4};  // 0: to inline_rqn, 1: to indirect_table
 inline constexpr CapField lro_timeout_period_usecs{0x84, 16};
-inline constexpr CapField lro_enable_mask{0x94, 4};  // bit 0 IPv4, bit 1 IPv6
-inline constexpr CapField lro_max_msg_sz{0x98, 8};   // in units of 256 bytes
+inline constexpr CapField lro_enable_mask{0x94, 4};
+inline constexpr CapField lro_max_msg_sz{0x98, 8};  // in units of 256 bytes
 inline constexpr CapField inline_rqn{0xe8, 24};
 inline constexpr CapField rx_hash_symmetric{0x100, 1};
 inline constexpr CapField tunneled_offload_en{0x102, 1};
@@ -134,7 +134,8 @@ inline constexpr CapField outer_fields{0x282, 30};
 inline constexpr CapField inner_selector{0x2a0, 32};
 inline constexpr CapField inner_l3_is_ipv6{0x2a0, 1}, inner_l4_is_udp{0x2a1, 1};
 inline constexpr CapField inner_fields{0x2a2, 30};
-inline constexpr uint32_t known_fields = 0xf;  // addresses and ports; 0x10 is IPsec's
+inline constexpr uint32_t addresses = 0x3, known_fields = 0xf;   // with ports; 0x10 is IPsec's
+inline constexpr uint32_t lro_ipv4 = 1 << 0, lro_ipv6 = 1 << 1;  // of lro_enable_mask
 inline constexpr uint32_t direct = 0, indirect = 1, hash_none = 0, hash_toeplitz = 2;
 // Of MODIFY_TIR's mask.
 inline constexpr uint64_t mask_lro = 1 << 0, mask_table = 1 << 1, mask_hash = 1 << 2,

@@ -27,21 +27,14 @@ struct Count {
   uint64_t port::PortStats::*value;
 };
 constexpr Count counts[] = {
-    {"rx_packets", &port::PortStats::rx_packets},
-    {"rx_bytes", &port::PortStats::rx_bytes},
-    {"tx_packets", &port::PortStats::tx_packets},
-    {"tx_bytes", &port::PortStats::tx_bytes},
-    {"tx_completed", &port::PortStats::tx_completed},
-    {"rx_missed", &port::PortStats::rx_missed},
-    {"rx_no_buffer", &port::PortStats::rx_no_buffer},
-    {"rx_errors", &port::PortStats::rx_errors},
-    {"rx_too_long", &port::PortStats::rx_too_long},
-    {"rx_discarded", &port::PortStats::rx_discarded},
-    {"tx_errors", &port::PortStats::tx_errors},
-    {"keys_bound", &port::PortStats::keys_bound},
-    {"keys_ended", &port::PortStats::keys_ended},
-    {"bind_errors", &port::PortStats::bind_errors},
-    {"recoveries", &port::PortStats::recoveries},
+    {"rx_packets", &port::PortStats::rx_packets},     {"rx_bytes", &port::PortStats::rx_bytes},
+    {"tx_packets", &port::PortStats::tx_packets},     {"tx_bytes", &port::PortStats::tx_bytes},
+    {"tx_completed", &port::PortStats::tx_completed}, {"rx_missed", &port::PortStats::rx_missed},
+    {"rx_no_buffer", &port::PortStats::rx_no_buffer}, {"rx_errors", &port::PortStats::rx_errors},
+    {"rx_too_long", &port::PortStats::rx_too_long},   {"rx_joined", &port::PortStats::rx_joined},
+    {"rx_discarded", &port::PortStats::rx_discarded}, {"tx_errors", &port::PortStats::tx_errors},
+    {"keys_bound", &port::PortStats::keys_bound},     {"keys_ended", &port::PortStats::keys_ended},
+    {"bind_errors", &port::PortStats::bind_errors},   {"recoveries", &port::PortStats::recoveries},
     {"queues_down", &port::PortStats::queues_down},
 };
 
@@ -98,6 +91,7 @@ void add_rx(const Dict& out, const std::string& prefix, const port::RxQueueStats
   out.number(prefix + "discarded", q.discarded);
   out.number(prefix + "no_buffer", q.no_buffer);
   out.number(prefix + "compressed", q.compressed);
+  out.number(prefix + "joined", q.joined);
 }
 
 void add_tx(const Dict& out, const std::string& prefix, const port::TxQueueStats& q) {

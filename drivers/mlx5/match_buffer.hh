@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MatchBuffers: what a flow rule looks at, as mlx5dv_create_flow_matcher(3) and
+// mlx5dv_create_flow(3) take it: value and mask in the device's format. Values; one thread, control
+// path only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <infiniband/mlx5dv.h>
+
+#include "kilim/flow/match.hh"
+#include "kilim/prm/match_param.hh"
+
+namespace kilim::mlx5 {
+
+// A mlx5dv_flow_match_parameters of a fixed size.
+struct MatchBuffer {
+  std::size_t size = prm::match_param::bytes;
+  alignas(8) std::array<std::byte, prm::match_param::bytes> headers{};
+
+  mlx5dv_flow_match_parameters* get() noexcept {
+    return reinterpret_cast<mlx5dv_flow_match_parameters*>(this);
+  }
+};
+static_assert(sizeof(MatchBuffer) ==
+                  sizeof(mlx5dv_flow_match_parameters) + prm::match_param::bytes &&
+              offsetof(MatchBuffer, headers) == offsetof(mlx5dv_flow_match_parameters, match_buf));
+
+struct MatchBuffers {
+  explicit MatchBuffers(const flow::Match& match) noexcept;
+
+  MatchBuffer value, mask;
+  uint8_t criteria = 0;  // match_criteria_enable: which sets of headers the mask looks at
+};
+
+}  // namespace kilim::mlx5

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PRM: "CREATE_TIR", "ALLOC_TRANSPORT_DOMAIN". A hash target that firmware commands make over a
+// table that verbs made: a TIR that joins TCP segments (LRO). Verbs cannot ask for that, and DevX
+// may not change the TIR of a hash queue pair (Linux drivers/infiniband/hw/mlx5/devx.c,
+// devx_is_valid_obj_id()). Control path only.
+#pragma once
+
+#include <cstdint>
+
+#include "kilim/base/result.hh"
+#include "kilim/device/caps.hh"
+#include "kilim/device/receive.hh"
+#include "mlx5/firmware.hh"
+
+namespace kilim::mlx5 {
+
+// What an adapter can join; nothing where its firmware does not answer.
+device::LroCaps read_lro_caps(ibv_context* context);
+
+// What the TIRs of a context lie in.
+Result<FirmwareObject> make_transport_domain(ibv_context* context);
+
+// Of a table: its number by ibv_rwq_ind_table::ind_tbl_num.
+struct TirPlace {
+  uint32_t table = 0;
+  uint32_t domain = 0;
+};
+// The TIR of a request with request.lro; without tunnels.
+Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpRequest& request,
+                                TirPlace place, const device::LroCaps& caps);
+
+}  // namespace kilim::mlx5
