@@ -77,8 +77,10 @@ void put_ip(const HeaderSet& to, const Layers& m) noexcept {
   to.put(lyr::ip_tos, m.ipv6->traffic_class);
 }
 
+// Fragments have no such layer.
 template <typename Layers>
 void put_ports(const HeaderSet& to, const Layers& m) noexcept {
+  if (m.tcp || m.udp) to.put_exactly(lyr::frag, 0);
   if (m.tcp) {
     to.put_exactly(lyr::ip_protocol, flow::protocol_tcp);
     to.put(lyr::tcp_sport, m.tcp->src);

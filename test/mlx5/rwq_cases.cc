@@ -124,6 +124,108 @@ void rules() {
   EQUAL(b.d.add_rule({.qp = device::QpHandle{999}, .match = {}}).error().code, EINVAL);
 }
 
+// Targets that join TCP segments are the firmware's, and otherwise as those of verbs.
+void joining_targets() {
+  Bench b("rwq7");
+  const device::LroCaps& lro = b.d.caps().lro;
+  CU_ASSERT_TRUE(lro.supported && lro.periods_us[0] != 0 && lro.periods_us[3] > lro.periods_us[0]);
+  device::OwnedRwq q = b.rwq();
+  const std::vector<device::RwqHandle> two{q->handle, q->handle};
+  auto table = device::make_rwq_table(b.d, two), single = device::make_rwq_table(b.d, {&two[0], 1});
+  CU_ASSERT_TRUE_FATAL(table.ok() && single.ok());
+  device::HashQpRequest r{.table = (*table)->handle,
+                          .kind = flow::HashKind::tcp6,
+                          .lro = device::Lro{.max_bytes = 256, .timeout_us = 0}};
+  std::set<uint32_t> handles;
+  for (uint8_t k = 1; k < flow::hash_kinds; k++) {
+    r.kind = static_cast<flow::HashKind>(k);
+    auto qp = b.d.create_hash_qp(r, 1);
+    CU_ASSERT_TRUE_FATAL(qp.ok());
+    handles.insert(qp->handle.value());
+    EQUAL(b.d.destroy_rwq_table((*table)->handle).error().code, EBUSY);
+    for (const Status& s : {b.d.reset(qp->handle), b.d.fail(qp->handle)})
+      CU_ASSERT_TRUE(!s.ok() && s.error().code == EINVAL);
+    CU_ASSERT_FALSE(b.d.endpoint(qp->handle).ok());
+    CU_ASSERT_TRUE(b.d.destroy_qp(qp->handle).ok());
+    EQUAL(b.d.destroy_qp(qp->handle).error().code, EINVAL);
+  }
+  EQUAL(handles.size(), flow::hash_kinds - 1);
+  r.kind = flow::HashKind::none;  // of a table of one entry only
+  CU_ASSERT_FALSE(b.d.create_hash_qp(r, 1).ok());
+  r.table = (*single)->handle;
+  auto target = device::make_hash_qp(b.d, r, 1);
+  CU_ASSERT_TRUE_FATAL(target.ok());
+  EQUAL(b.d.create_hash_qp(r, 2).error().code, EOPNOTSUPP);
+  r.lro->max_bytes = 255;
+  EQUAL(b.d.create_hash_qp(r, 1).error().code, EINVAL);
+  r.lro->max_bytes = 1u << 20;
+  r.tunnels = true;
+  EQUAL(b.d.create_hash_qp(r, 1).error().code, EINVAL);
+  r.tunnels = false;
+  CU_ASSERT_TRUE(device::make_hash_qp(b.d, r, 1).ok());
+  Bench without("rwq8", "no-lro");
+  CU_ASSERT_FALSE(without.d.caps().lro.supported);
+  device::OwnedRwq other = without.rwq();
+  auto its = device::make_rwq_table(without.d, {&other->handle, 1});
+  CU_ASSERT_TRUE_FATAL(its.ok());
+  r.table = (*its)->handle;
+  EQUAL(without.d.create_hash_qp(r, 1).error().code, EOPNOTSUPP);
+}
+
+void rules_to_joining_targets() {
+  Bench b("rwq9");
+  device::OwnedRwq q = b.rwq();
+  auto table = device::make_rwq_table(b.d, {&q->handle, 1});
+  CU_ASSERT_TRUE_FATAL(table.ok());
+  auto target = device::make_hash_qp(
+      b.d, {.table = (*table)->handle, .lro = device::Lro{.max_bytes = 2048}}, 1);
+  CU_ASSERT_TRUE_FATAL(target.ok());
+  device::FlowRequest r{.qp = (*target)->handle, .match = {}, .priority = 15};
+  r.match.ipv6 = flow::Ipv6{.label = {0x12345, 0xfffff}};
+  r.match.tcp = flow::Ports{.src = flow::exactly(uint16_t{1}), .dst = {}};
+  r.mark = 0xffffff;
+  r.count = true;
+  auto rule = b.d.add_rule(r);
+  CU_ASSERT_TRUE_FATAL(rule.ok());
+  auto count = b.d.query_flow(*rule);
+  CU_ASSERT_TRUE(count.ok() && count->packets == 0 && count->bytes == 0);
+  EQUAL(b.d.destroy_qp((*target)->handle).error().code, EBUSY);
+  CU_ASSERT_TRUE(b.d.remove_flow(*rule).ok());
+  EQUAL(b.d.query_flow(*rule).error().code, EINVAL);
+  r.count = false;
+  auto silent = b.d.add_rule(r);
+  CU_ASSERT_TRUE_FATAL(silent.ok());
+  EQUAL(b.d.query_flow(*silent).error().code, EINVAL);
+  CU_ASSERT_TRUE(b.d.remove_flow(*silent).ok());
+  r.priority = 16;
+  EQUAL(b.d.add_rule(r).error().code, ENOSPC);
+  r.priority = 0;
+  r.mark = 1u << 24;
+  EQUAL(b.d.add_rule(r).error().code, EINVAL);
+}
+
+// By hand.
+void limits_of_joining() {
+  device::LroCaps c{.supported = true, .from_l4 = false, .periods_us = {32, 64, 256, 1024}};
+  EQUAL(c.units(255), 0u);
+  EQUAL(c.units(256), 1u);
+  EQUAL(c.units(65'279), 254u);
+  EQUAL(c.units(1u << 20), 255u);
+  for (const auto& [us, period] : {std::pair{0u, 32u},
+                                   {31u, 32u},
+                                   {32u, 32u},
+                                   {63u, 32u},
+                                   {64u, 64u},
+                                   {255u, 64u},
+                                   {1023u, 256u},
+                                   {5000u, 1024u}})
+    EQUAL(c.period_us(us), period);
+  c.from_l4 = true;
+  EQUAL(c.units(57), 0u);
+  EQUAL(c.units(256 + 57), 0u);
+  EQUAL(c.units(256 + 58), 1u);
+}
+
 uint64_t now(clockid_t clock) {
   timespec t{};
   ::clock_gettime(clock, &t);
@@ -169,6 +271,9 @@ constexpr Case of_rwqs[] = {
     {"receive work queues have states and refuse what is wrong", work_queues},
     {"tables and hash queue pairs stand on work queues", tables_and_hashes},
     {"rules match by every header, mark and count", rules},
+    {"hash targets that join TCP segments stand on tables", joining_targets},
+    {"rules lead to targets that join, mark and count", rules_to_joining_targets},
+    {"limits of joining are in the device's units", limits_of_joining},
 };
 
 }  // namespace

@@ -101,6 +101,9 @@ inline uint16_t expected_queue(uint32_t hash, std::span<const uint16_t> table) {
   return table[hash % table.size()];
 }
 
+// What receive queues are set up with where a test says nothing, but for their caches.
+inline port::RxSetup usual_setup{.config = {.side = true}};
+
 // `near` sends what the test says, `far` receives in several queues, each with its own cache.
 struct SpreadBench {
   TwoPorts t;
@@ -117,7 +120,7 @@ struct SpreadBench {
 
   // `like`: of the receive queues, but for their caches.
   explicit SpreadBench(uint32_t n, uint32_t buffers = 4096, uint32_t depth = 128,
-                       port::RxSetup like = {.config = {.side = true}})
+                       port::RxSetup like = usual_setup)
       : t(buffers, like.strides.has_value()), queues(n) {
     for (uint32_t q = 0; q < n; q++) caches.push_back(std::make_unique<pool::BufferCache>(t.pool));
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 256}).ok());
@@ -151,10 +154,12 @@ struct SpreadBench {
     for (uint32_t q = 0; q < queues; q++) {
       Handle h[64];
       const uint32_t n = far().rx(q, h);
-      for (uint32_t i = 0; i < n; i++) {
+      bool goes_on = false;
+      for (uint32_t i = 0; i < n; goes_on = h[i++].has(Handle::more)) {
         const auto bytes = t.memory.arena().bytes(h[i]);
         const pool::SideRecord& side = t.memory.arena().side(h[i]);
-        got.push_back({q, side.rx_hash, Frame(bytes.begin(), bytes.end()), side});
+        if (!goes_on) got.push_back({q, side.rx_hash, {}, side});
+        got.back().frame.insert(got.back().frame.end(), bytes.begin(), bytes.end());
       }
       caches[q]->free({h, n});
     }
@@ -178,5 +183,7 @@ std::span<const Case> rule_cases();
 std::span<const Case> tunnel_cases();
 std::span<const Case> worker_cases();
 std::span<const Case> form_cases();
+std::span<const Case> hash_cases();
+std::span<const Case> lro_cases();
 
 }  // namespace kilim::test

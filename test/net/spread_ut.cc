@@ -237,9 +237,14 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
+std::span<const kilim::test::Case> kilim::test::hash_cases() {
+  return cases;
+}
+
 int main(int argc, char** argv) {
-  return kilim::test::run_tables("spread",
-                                 {cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(),
-                                  kilim::test::worker_cases(), kilim::test::form_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "spread",
+      {cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(), kilim::test::worker_cases(),
+       kilim::test::form_cases(), kilim::test::lro_cases()},
+      argc, argv);
 }

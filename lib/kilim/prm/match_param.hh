@@ -26,7 +26,7 @@ inline constexpr CapField ethertype{0x30, 16};
 inline constexpr CapField vlan_tci{0x70, 16};  // first_prio, first_cfi, first_vid
 inline constexpr CapField ip_protocol{0x80, 8};
 inline constexpr CapField ip_tos{0x88, 8};  // ip_dscp, ip_ecn
-inline constexpr CapField cvlan_tag{0x90, 1};
+inline constexpr CapField cvlan_tag{0x90, 1}, frag{0x92, 1};
 inline constexpr CapField ip_version{0x93, 4};
 inline constexpr CapField tcp_sport{0xa0, 16}, tcp_dport{0xb0, 16};
 inline constexpr CapField udp_sport{0xe0, 16}, udp_dport{0xf0, 16};

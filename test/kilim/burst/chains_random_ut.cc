@@ -206,7 +206,7 @@ class Receiver {
 
 void chains_of_every_variant() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  EQUAL(rx_chain_variants.size(), 9u);
+  EQUAL(rx_chain_variants.size(), 10u);
   for (const RxVariant& v : rx_chain_variants) {
     for (const Layout& l : layouts) {
       Receiver r(v, l);

@@ -150,7 +150,7 @@ class Compressed {
 
 void compressed_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  EQUAL(compressed_rx_variants.size(), 9u);
+  EQUAL(compressed_rx_variants.size(), 10u);
   for (const RxVariant& v : compressed_rx_variants) {
     for (const bool hash : {true, false}) {
       Compressed c(v, hash);

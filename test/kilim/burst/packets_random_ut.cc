@@ -120,7 +120,7 @@ void received_as_one_by_one() {
     }
     visited++;
   }
-  EQUAL(visited, 9 * test::kinds_of_vectors());
+  EQUAL(visited, 10 * test::kinds_of_vectors());
 }
 
 // The WQEs of each burst against those of a queue that gets its packets one by one. Where several
@@ -236,10 +236,16 @@ void packet_types_are_dpdks() {
 
 // What is asked for has a row with all of it, the smallest where there is one of just that.
 void each_configuration_is_served() {
-  for (uint32_t i = 0; i < 32; i++) {
-    const RxConfig c{(i & 1) != 0, (i & 2) != 0, (i & 4) != 0, (i & 8) != 0, (i & 16) != 0};
+  for (uint32_t i = 0; i < 48; i++) {  // without joined segments in tunnels
+    const RxConfig c{.side = (i & 1) != 0,
+                     .vlan = (i & 2) != 0,
+                     .timestamp = (i & 4) != 0,
+                     .mark = (i & 8) != 0,
+                     .tunnel = (i & 16) != 0,
+                     .lro = (i & 32) != 0};
     const RxConfig row = select_rx(c, Simd::base).config;
     EQUAL(row.side, c.side);
+    EQUAL(row.lro, c.side && c.lro);
     if (c.side)
       CU_ASSERT_TRUE(row.vlan >= c.vlan && row.timestamp >= c.timestamp && row.mark >= c.mark &&
                      row.tunnel >= c.tunnel);
@@ -299,7 +305,8 @@ void kilim::test::describe_at_random(prm::Cqe& e, std::mt19937_64& random) {
 }
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables("burst_packets_random",
-                                 {cases, kilim::test::forms_cases(), kilim::test::words_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "burst_packets_random",
+      {cases, kilim::test::forms_cases(), kilim::test::joined_cases(), kilim::test::words_cases()},
+      argc, argv);
 }
