@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include <rte_mbuf_core.h>
 #include <rte_mbuf_ptype.h>
 
 #include "../vhca/ethernet/tunnel_fixture.hh"
@@ -30,6 +31,8 @@ struct Seen {
   bool drops = false;      // `far` drops what it receives
   bool one_by_one = true;  // how `far` sends
   bool looks = false;      // `far` keeps side records and drops
+  bool divides = false;    // `far` sends joined segments as segments
+  uint32_t joined = 0;     // packets of several segments
   std::vector<pool::SideRecord> sides;
   std::vector<uint32_t> lanes_of_far;
 };
@@ -46,8 +49,24 @@ void count(Seen& seen, Burst& b) noexcept {
   }
 }
 
+void divide(Seen& seen, Burst& b) noexcept {
+  for (Handle h : b.packets()) {
+    const bool joined = (b.side(h).flags & RTE_MBUF_F_RX_LRO) != 0;
+    const pool::TxWord tx = b.side(h).tx;
+    if (b.port() == near) {
+      seen.back += joined ? (h.length - tx.headers + tx.mss - 1u) / tx.mss : 1;
+      b.drop(h);
+      continue;
+    }
+    seen.joined += joined;
+    if (joined) b.ask(h, tx);
+    b.send(far, h);
+  }
+}
+
 void on_burst(void* context, Burst& b) noexcept {
   auto& seen = *static_cast<Seen*>(context);
+  if (seen.divides) return divide(seen, b);
   if (b.port() == near) return count(seen, b);
   seen.lanes_of_far.push_back(b.lane());
   if (seen.looks)
@@ -62,6 +81,12 @@ void on_burst(void* context, Burst& b) noexcept {
   }
 }
 
+// What a program asks of its ports.
+struct Wishes {
+  port::TxOffloads words;
+  bool marks = false, tunnels = false, lro = false;
+};
+
 // The ports outlive the frame, as EAL's do.
 struct Bench {
   std::unique_ptr<port::Port> ports[2];
@@ -71,12 +96,13 @@ struct Bench {
   uint32_t number = 0;
 
   explicit Bench(std::vector<uint32_t> lcores = {0}, const port::QueueSizes& sizes = {},
-                 const port::TxOffloads& words = {}, bool marks = false, bool tunnels = false)
-      : seen{.looks = marks || tunnels} {
+                 const Wishes& wishes = {})
+      : seen{.looks = wishes.marks || wishes.tunnels, .divides = wishes.lro} {
     CU_ASSERT_TRUE_FATAL(test::start_eal());
-    program.tx_words = words;
-    program.marks = marks;
-    program.tunnels = tunnels;
+    program.tx_words = wishes.words;
+    program.marks = wishes.marks;
+    program.tunnels = wishes.tunnels;
+    program.lro = wishes.lro;
     const std::string wire = test::fresh("cable:a");
     for (auto& p : ports) p = test::make_port(test::fresh("vhca"), wire, 0, sizes);
     port::Port* both[] = {ports[near].get(), ports[far].get()};
@@ -134,7 +160,7 @@ void comes_back(bool one_by_one) {
 }
 
 void what_a_packet_asks_for_is_done() {
-  Bench b({0}, {}, {.vlan = true});
+  Bench b({0}, {}, {.words = {.vlan = true}});
   b.send(100);
   b.turns(20);
   EQUAL(b.seen.back, 100u);
@@ -144,7 +170,7 @@ void what_a_packet_asks_for_is_done() {
 
 // What a program reads of two frames in VXLAN, TCP and UDP, of which a rule marks the second.
 std::vector<pool::SideRecord> sides_of(bool marks, bool tunnels) {
-  Bench b({0}, {.rxq = 2}, {}, marks, tunnels);
+  Bench b({0}, {.rxq = 2}, {.marks = marks, .tunnels = tunnels});
   flow::Rule rule;
   rule.match.ipv4 = flow::Ipv4{};
   rule.match.udp = flow::Ports{.dst = flow::exactly(flow::port_vxlan)};
@@ -174,6 +200,21 @@ void marks_and_tunnels_are_read() {
       if (marks) EQUAL(got[0].mark() + got[1].mark(), 0xabcdeu);
     }
   }
+}
+
+// Segments that were joined on their way are as many again when they come back.
+void joined_segments_come_back() {
+  Bench b({0}, {.rxq = 2}, {.words = {.tso = true}, .lro = true});
+  uint32_t sent = 0;
+  for (int round = 0; round < 10; round++) {
+    for (uint32_t i = 0; i < 4; i++, sent++)
+      b.send(test::make_frame({.payload = 100,
+                               .tcp_flags = static_cast<uint8_t>(i == 3 ? 0x18 : 0x10),
+                               .seq = 1000 + i * 100}));
+    b.turns(20);
+  }
+  CU_ASSERT_TRUE(b.seen.joined >= 5);
+  EQUAL(b.seen.back, sent);
 }
 
 void one_by_one_comes_back() {
@@ -258,6 +299,7 @@ constexpr test::Case cases[] = {
     {"packets sent one by one come back in order", one_by_one_comes_back},
     {"what a packet asks for is done", what_a_packet_asks_for_is_done},
     {"marks of rules and types inside tunnels are read", marks_and_tunnels_are_read},
+    {"segments are joined and sent as segments again", joined_segments_come_back},
     {"a burst behind a single packet comes back in order", a_burst_behind_one_comes_back},
     {"what a program drops is counted", drops_are_counted},
     {"what a full transmit queue does not take is counted and freed", a_full_queue_is_counted},

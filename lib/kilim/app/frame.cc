@@ -103,10 +103,12 @@ Status Frame::start(port::Port& port, uint32_t number) {
     std::vector<Place> places;
     for (const auto& lane : lanes_) places.push_back({node_of(lane->lcore), lane->inputs.size()});
     Lane& lane = *lanes_[choose_place(places, port.device().numa_node())];
-    const port::RxSetup setup{
-        .cache = lane.cache.get(),
-        .config = {.side = program_.has_side(), .mark = program_.marks, .tunnel = program_.tunnels},
-        .events = program_.idle == worker::Idle::sleep};
+    const port::RxSetup setup{.cache = lane.cache.get(),
+                              .config = {.side = program_.has_side(),
+                                         .mark = program_.marks,
+                                         .tunnel = program_.tunnels,
+                                         .lro = program_.lro},
+                              .events = program_.idle == worker::Idle::sleep};
     if (Status s = port.set_rx(q, setup); !s) return s;
     lane.inputs.push_back(std::make_unique<Input>(
         Input{.lane = &lane, .program = &program_, .port = &port, .number = number, .queue = q}));
