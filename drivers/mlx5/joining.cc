@@ -45,8 +45,6 @@ Result<device::QpInfo> Mlx5Device::create_joining_tir(const device::HashQpReques
   if (!caps_.lro.supported) return Error{EOPNOTSUPP, "the adapter joins no TCP segments (LRO)"};
   if (port != 1)
     return Error{EOPNOTSUPP, "TCP segments (LRO) are joined on an adapter's first port only"};
-  if (request.tunnels || request.inner)
-    return Error{EINVAL, "TCP segments (LRO) inside tunnels are not joined"};
   if (caps_.lro.units(request.lro->max_bytes) == 0)
     return Error{EINVAL, "joined TCP segments (LRO) need more room in a receive"};
   if (!domain_.object) {

@@ -20,9 +20,12 @@ void put_hash(std::span<std::byte> tir, const device::HashQpRequest& request) {
   const uint32_t type = flow::type_of(request.kind);
   if (type == 0) return;
   prm::cap_set(tir, t::rx_hash_fn, t::hash_toeplitz);
-  prm::cap_set(tir, t::outer_l3_is_ipv6, (type & (Types::ipv6 | Types::tcp6 | Types::udp6)) != 0);
-  prm::cap_set(tir, t::outer_l4_is_udp, (type & Types::udp) != 0);
-  prm::cap_set(tir, t::outer_fields, (type & Types::ip) != 0 ? t::addresses : t::known_fields);
+  const bool ipv6 = (type & (Types::ipv6 | Types::tcp6 | Types::udp6)) != 0;
+  const uint32_t fields = (type & Types::ip) != 0 ? t::addresses : t::known_fields;
+  prm::cap_set(tir, request.inner ? t::inner_l3_is_ipv6 : t::outer_l3_is_ipv6, ipv6);
+  prm::cap_set(tir, request.inner ? t::inner_l4_is_udp : t::outer_l4_is_udp,
+               (type & Types::udp) != 0);
+  prm::cap_set(tir, request.inner ? t::inner_fields : t::outer_fields, fields);
   std::memcpy(tir.data() + t::rx_hash_toeplitz_key, request.key.data(), request.key.size());
 }
 
@@ -34,7 +37,11 @@ device::LroCaps read_lro_caps(ibv_context* context) {
   device::LroCaps lro;
   auto group = std::make_unique<HcaCap>();
   if (!query_hca_cap(context, prm::cmd::cap_ethernet, *group)) return lro;
-  lro.supported = prm::cap_get(*group, cap::lro_cap) != 0;
+  // Segments inside tunnels cannot be left alone where others are joined (Linux commit
+  // 26ab7b384525, "net/mlx5e: Block LRO if firmware asks for tunneled LRO").
+  lro.supported = prm::cap_get(*group, cap::lro_cap) != 0 &&
+                  prm::cap_get(*group, cap::tunnel_lro_gre) == 0 &&
+                  prm::cap_get(*group, cap::tunnel_lro_vxlan) == 0;
   lro.from_l4 = prm::cap_get(*group, cap::lro_max_msg_sz_mode) != whole_frame;
   for (std::size_t i = 0; i < lro.periods_us.size(); i++)
     lro.periods_us[i] = prm::cap_get(*group, cap::lro_timer_supported_periods[i]);
@@ -56,6 +63,7 @@ Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpReques
   prm::cap_set(tir, t::disp_type, t::indirect);
   prm::cap_set(tir, t::indirect_table, place.table);
   prm::cap_set(tir, t::transport_domain, place.domain);
+  prm::cap_set(tir, t::tunneled_offload_en, request.tunnels ? 1 : 0);
   prm::cap_set(tir, t::lro_enable_mask, t::lro_ipv4 | t::lro_ipv6);
   prm::cap_set(tir, t::lro_max_msg_sz, caps.units(request.lro->max_bytes));
   prm::cap_set(tir, t::lro_timeout_period_usecs, caps.period_us(request.lro->timeout_us));

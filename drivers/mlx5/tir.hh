@@ -25,7 +25,7 @@ struct TirPlace {
   uint32_t table = 0;
   uint32_t domain = 0;
 };
-// The TIR of a request with request.lro; without tunnels.
+// The TIR of a request with request.lro.
 Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpRequest& request,
                                 TirPlace place, const device::LroCaps& caps);
 

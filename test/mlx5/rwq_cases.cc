@@ -159,10 +159,14 @@ void joining_targets() {
   r.lro->max_bytes = 255;
   EQUAL(b.d.create_hash_qp(r, 1).error().code, EINVAL);
   r.lro->max_bytes = 1u << 20;
-  r.tunnels = true;
-  EQUAL(b.d.create_hash_qp(r, 1).error().code, EINVAL);
-  r.tunnels = false;
   CU_ASSERT_TRUE(device::make_hash_qp(b.d, r, 1).ok());
+  r = {.table = (*table)->handle,
+       .kind = flow::HashKind::udp4,
+       .tunnels = true,
+       .inner = true,
+       .lro = r.lro};
+  CU_ASSERT_TRUE(device::make_hash_qp(b.d, r, 1).ok());
+  r.kind = flow::HashKind::none;
   Bench without("rwq8", "no-lro");
   CU_ASSERT_FALSE(without.d.caps().lro.supported);
   device::OwnedRwq other = without.rwq();

@@ -308,10 +308,10 @@ void joining_that_does_not_fit_is_refused() {
   s.compression = device::Compression::hash;
   EQUAL(refused(s, caps, "compressed"), EINVAL);
   s = good;
-  s.split = {.header_bytes = 117, .headers = s.cache};
+  s.split = {.header_bytes = 121, .headers = s.cache};
   s.buffers = 7;
-  EQUAL(refused(s, caps, "118 bytes"), EINVAL);
-  s.split.header_bytes = 118;
+  EQUAL(refused(s, caps, "122 bytes"), EINVAL);
+  s.split.header_bytes = 122;
   CU_ASSERT_TRUE(port::check_rx(s, {}, arena, caps, {}).ok());
   s = good;
   s.buffers = 1;
@@ -324,32 +324,23 @@ void joining_that_does_not_fit_is_refused() {
   EQUAL(refused(s, poor, "more bytes"), EINVAL);
 }
 
-// A table with a queue that does not take joined frames joins none (DPDK mlx5_devx.c,
-// mlx5_devx_tir_attr_set()); a rule that leads to the other queue does.
-void all_queues_of_a_table_join() {
-  SpreadBench b(2, 4096, 128, {.config = joining, .buffers = 8, .lro_timeout_us = longest_wait_us});
+void all_queues_of_a_port_join() {
+  SpreadBench b(2, 4096, 128, {.config = joining, .buffers = 8});
   CU_ASSERT_TRUE_FATAL(
       b.far().set_rx(1, {.cache = b.caches[1].get(), .config = {.side = true}}).ok());
-  CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0, 1}}).ok());
-  CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-  std::mt19937 random(9);
-  const auto send_train = [&] {
-    b.got.clear();
-    for (const Segment& s : make_train(false, 20, 100, random)) b.send(s.frame());
-    b.receive_all();
-  };
-  for (int i = 0; i < 3; i++) {
-    send_train();
-    EQUAL(b.got.size(), 20u);
-  }
-  EQUAL(b.far().stats().rx_joined, 0u);
-  flow::Rule to_first;
-  to_first.match.tcp = flow::Ports{};
-  to_first.match.ipv4 = flow::Ipv4{};
-  to_first.action.queue = 0;
-  CU_ASSERT_TRUE_FATAL(b.far().add_rule(to_first).ok());
-  for (int i = 0; i < 3; i++) send_train();
-  CU_ASSERT_TRUE(b.far().stats().rx_joined > 20);
+  const Status mixed = b.far().start();
+  CU_ASSERT_TRUE_FATAL(!mixed.ok());
+  CU_ASSERT_TRUE(mixed.error().code == EINVAL && !b.far().started());
+  // The least of what they take.
+  const port::RxTarget large{device::RwqHandle{1}, {.max_bytes = 4000, .timeout_us = 64}},
+      small{device::RwqHandle{2}, {.max_bytes = 3000, .timeout_us = 1024}},
+      none{device::RwqHandle{3}, {}};
+  const port::RxTarget both[] = {large, small, large}, some[] = {small, none};
+  const auto lro = port::lro_of_all(both);
+  CU_ASSERT_TRUE_FATAL(lro.ok() && lro->has_value());
+  CU_ASSERT_TRUE((*lro)->max_bytes == 3000 && (*lro)->timeout_us == 64);
+  EQUAL(port::lro_of_all(some).error().code, EINVAL);
+  CU_ASSERT_TRUE(port::lro_of_all({&none, 1}).ok() && !port::lro_of_all({&none, 1})->has_value());
 }
 
 constexpr Case of_lro[] = {
@@ -363,7 +354,7 @@ constexpr Case of_lro[] = {
     {"ports and queues stop amid trains of segments", stops_amid_trains},
     {"joining asks for room, side records and a device that can",
      joining_that_does_not_fit_is_refused},
-    {"all queues of a table join, or none", all_queues_of_a_table_join},
+    {"all queues of a port join, or none", all_queues_of_a_port_join},
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ struct HashQpRequest {
   flow::HashKey key = flow::default_key;
   bool tunnels = false;                   // CQEs tell of the headers inside VXLAN and GRE
   bool inner = false;                     // and those are hashed; needs `tunnels`
-  std::optional<Lro> lro = std::nullopt;  // where Caps::lro says so; not with `tunnels`
+  std::optional<Lro> lro = std::nullopt;  // where Caps::lro says so
 };
 
 struct FlowRequest {

@@ -165,6 +165,9 @@ Status Port::make_queues() {
       rx_targets_.push_back({rx.rwq->handle, lro_of(rx.setup, arena_)});
     }
   }
+  auto lro = lro_of_all(rx_targets_);
+  if (!lro) return lro.error();
+  lro_ = *lro;
   for (uint32_t i = 0; i < tx_.size(); i++)
     if (Status s = make_tx(i); !s) return s;
   if (Status s = make_rx(); !s) return s;

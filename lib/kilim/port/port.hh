@@ -246,6 +246,7 @@ class Port {
   std::vector<RxSlot> rx_;
   std::vector<TxSlot> tx_;
   std::vector<RxTarget> rx_targets_;  // of rx_; empty: a pair carries the only queue
+  std::optional<device::Lro> lro_;    // what all of them take
   flow::Filter filter_;
   flow::Rss rss_;
   bool rss_asked_ = false;  // by set_rss()

@@ -52,7 +52,8 @@ Destinations Port::destinations() noexcept {
           .queues = rx_targets_,
           .pair = with_rwqs() ? device::QpHandle{} : tx_[0].qp->handle,
           .tunnels = std::any_of(rx_.begin(), rx_.end(),
-                                 [](const RxSlot& rx) { return rx.setup.config.tunnel; })};
+                                 [](const RxSlot& rx) { return rx.setup.config.tunnel; }),
+          .lro = lro_};
 }
 
 Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
@@ -127,6 +128,9 @@ Status Port::start_for(std::span<const RxTarget> queues, const flow::Filter& fil
   reads_tunnels_ = reads_tunnels;
   if (const flow::RuleError e = flow::check(filter); e.code != 0) return Error{e.code, e.what};
   if (const flow::RuleError e = check_rss(rss); e.code != 0) return Error{e.code, e.what};
+  auto lro = lro_of_all(queues);
+  if (!lro) return lro.error();
+  lro_ = *lro;
   rx_targets_.assign(queues.begin(), queues.end());
   filter_ = filter;
   rss_ = rss;

@@ -7,25 +7,24 @@
 
 namespace kilim::port {
 
-namespace {
-
-// What all queues of a table take.
-std::optional<device::Lro> joined_by_all(std::span<const RxTarget> queues,
-                                         std::span<const uint16_t> table) noexcept {
-  device::Lro all = queues[table[0]].lro;
-  for (const uint16_t q : table)
-    all = {.max_bytes = std::min(all.max_bytes, queues[q].lro.max_bytes),
-           .timeout_us = std::min(all.timeout_us, queues[q].lro.timeout_us)};
-  return all.max_bytes == 0 ? std::nullopt : std::optional(all);
+Result<std::optional<device::Lro>> lro_of_all(std::span<const RxTarget> queues) noexcept {
+  const auto takes = [](const RxTarget& q) noexcept { return q.lro.max_bytes != 0; };
+  const auto taking = std::count_if(queues.begin(), queues.end(), takes);
+  if (taking == 0) return std::optional<device::Lro>{};
+  if (static_cast<std::size_t>(taking) != queues.size())
+    return Error{EINVAL,
+                 "all receive queues of a port take joined TCP segments (LRO), or none does"};
+  device::Lro all = queues[0].lro;
+  for (const RxTarget& q : queues)
+    all = {.max_bytes = std::min(all.max_bytes, q.lro.max_bytes),
+           .timeout_us = std::min(all.timeout_us, q.lro.timeout_us)};
+  return std::optional(all);
 }
-
-}  // namespace
 
 Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const uint16_t> table,
                                       const flow::HashKey& key) {
   HashTarget made(to, key);
   if (to.queues.empty()) return made;
-  if (!to.tunnels) made.lro_ = joined_by_all(to.queues, table);
   std::vector<device::RwqHandle> queues;
   queues.reserve(table.size());
   for (const uint16_t q : table) queues.push_back(to.queues[q].queue);
@@ -51,7 +50,7 @@ Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
                                       .key = key_,
                                       .tunnels = tunnels_ || inner,
                                       .inner = inner,
-                                      .lro = inner ? std::nullopt : lro_};
+                                      .lro = lro_};
   auto made = device::make_hash_qp(*device_, request, port_);
   if (!made) return made.error();
   qp = *std::move(made);

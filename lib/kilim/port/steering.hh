@@ -29,14 +29,17 @@ struct Destinations {
   device::Device& device;
   uint8_t port = 1;
   std::span<const RxTarget> queues;
-  device::QpHandle pair;  // where there are no receive work queues
-  bool tunnels = false;   // CQEs tell of headers inside tunnels
+  device::QpHandle pair;           // where there are no receive work queues
+  bool tunnels = false;            // CQEs tell of headers inside tunnels
+  std::optional<device::Lro> lro;  // what all queues take of joined TCP segments
 };
 
+// What the queues of a port take together. EINVAL: some take joined frames, and others do not. All
+// targets that lead to a queue are to agree (Linux commit 26ab7b384525).
+Result<std::optional<device::Lro>> lro_of_all(std::span<const RxTarget> queues) noexcept;
+
 // Queue pairs that spread frames over queues, one for each kind of hash of outer or inner headers,
-// made when first asked for. They join TCP segments (LRO) where all queues of the table take joined
-// frames (DPDK drivers/net/mlx5/mlx5_devx.c, mlx5_devx_tir_attr_set()), but not those that look
-// into tunnels.
+// made when first asked for.
 class HashTarget {
  public:
   // `table`: queues by hash, not empty, the queues exist. Errors of the device.
@@ -47,7 +50,12 @@ class HashTarget {
 
  private:
   HashTarget(const Destinations& to, const flow::HashKey& key) noexcept
-      : device_(&to.device), port_(to.port), pair_(to.pair), key_(key), tunnels_(to.tunnels) {}
+      : device_(&to.device),
+        port_(to.port),
+        pair_(to.pair),
+        key_(key),
+        tunnels_(to.tunnels),
+        lro_(to.lro) {}
   device::Device* device_;
   uint8_t port_;
   device::QpHandle pair_;

@@ -129,6 +129,7 @@ inline constexpr CapField scatter_fcs{0x19, 1};
 inline constexpr CapField enhanced_multi_pkt_send_wqe{0x1a, 1};
 // Inner headers of tunnels; headers whose place the WQE says (mlx5_ifc.h,
 // per_protocol_networking_offload_caps_bits; DPDK mlx5_prm.h alike).
+inline constexpr CapField tunnel_lro_gre{0x1c, 1}, tunnel_lro_vxlan{0x1d, 1};
 inline constexpr CapField tunnel_stateless_gre{0x1e, 1};
 inline constexpr CapField tunnel_stateless_vxlan{0x1f, 1};
 inline constexpr CapField swp{0x20, 1};
