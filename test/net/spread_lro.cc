@@ -257,6 +257,9 @@ void rules_as_usual() {
 void hashes_as_usual() {
   check_as_usual(hash_cases());
 }
+void tunnels_as_usual() {
+  check_as_usual(tunnel_cases());
+}
 
 // Frames that wait in the device when a port or a queue stops are not lost to its buffers.
 void stops_amid_trains() {
@@ -300,9 +303,6 @@ void joining_that_does_not_fit_is_refused() {
   port::RxSetup s = good;
   s.config.side = false;
   EQUAL(refused(s, caps, "side records"), EINVAL);
-  s = good;
-  s.config.tunnel = true;
-  EQUAL(refused(s, caps, "tunnel"), EINVAL);
   s = good;
   s.buffers = 1;
   s.compression = device::Compression::hash;
@@ -351,6 +351,7 @@ constexpr Case of_lro[] = {
     {"joined segments are sent as segments again", sent_as_segments_again},
     {"rules lead to queues that join as to others", rules_as_usual},
     {"queues that join are spread to as others", hashes_as_usual},
+    {"queues that join look into tunnels as others", tunnels_as_usual},
     {"ports and queues stop amid trains of segments", stops_amid_trains},
     {"joining asks for room, side records and a device that can",
      joining_that_does_not_fit_is_refused},

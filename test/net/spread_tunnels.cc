@@ -80,7 +80,11 @@ Frame in_gre6(const Frame& inner) {
   return f;
 }
 
-constexpr port::RxSetup looking{.config = {.side = true, .mark = true, .tunnel = true}};
+port::RxSetup looking() {
+  port::RxSetup s = usual_setup;
+  s.config.mark = s.config.tunnel = true;
+  return s;
+}
 
 flow::Rule spreading(flow::Tunnel::Kind kind) {
   flow::Rule r;
@@ -119,7 +123,7 @@ void expect_spread(SpreadBench& b, const flow::Rss& rss, uint32_t mark, Frame (*
 }
 
 void inner_headers_spread_frames() {
-  SpreadBench b(4, 4096, 128, looking);
+  SpreadBench b(4, 4096, 128, looking());
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   const flow::Rule vxlan = spreading(flow::Tunnel::Kind::vxlan);
@@ -152,7 +156,7 @@ void expect_outer_hashes(SpreadBench& b, const flow::Rss& rss) {
 
 // A port without rules: frames in tunnels by the headers inside, others by their own.
 void ports_spread_by_inner_headers() {
-  SpreadBench b(4, 4096, 128, looking);
+  SpreadBench b(4, 4096, 128, looking());
   flow::Rss rss{.inner = true, .table = {1, 2, 3, 2}};
   CU_ASSERT_TRUE_FATAL(b.far().set_rss(rss).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
@@ -177,7 +181,7 @@ void ports_spread_by_inner_headers() {
 // The two sets of a port's rules share places in the device's order: frames on their way arrive
 // once, whatever changes to whatever.
 void inner_and_outer_change_under_traffic() {
-  SpreadBench b(4, 4096, 128, looking);
+  SpreadBench b(4, 4096, 128, looking());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   constexpr uint32_t types[] = {HashTypes::all, HashTypes::ip, HashTypes::tcp | HashTypes::udp4};
   constexpr Frame (*wraps[])(const Frame&) = {in_vxlan, in_gre, in_gre6,
@@ -199,7 +203,7 @@ void inner_and_outer_change_under_traffic() {
 
 // A rule may name inner headers and lead to a queue.
 void rules_look_inside() {
-  SpreadBench b(2, 4096, 128, looking);
+  SpreadBench b(2, 4096, 128, looking());
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   const Frame wanted = make_frame(udp4, 3, 1), other = make_frame(udp4, 4, 1);
@@ -239,7 +243,7 @@ void what_tunnels_need() {
   EQUAL(b.got[0].side.packet_type, outside4 | RTE_PTYPE_L4_NONFRAG);
   device::Caps poor = b.far().device().caps();
   poor.tx.tunnels = false;
-  port::RxSetup setup = looking;
+  port::RxSetup setup = looking();
   setup.cache = b.caches[0].get();
   EQUAL(port::check_rx(setup, {}, b.t.memory.arena(), poor, {}).error().code, EOPNOTSUPP);
 }

@@ -71,9 +71,6 @@ Status check_lro(const RxSetup& s, const pool::Arena& arena, const device::LroCa
   if (!caps.supported) return Error{EOPNOTSUPP, "the device joins no TCP segments (LRO)"};
   if (!s.config.side)
     return Error{EINVAL, "joined TCP segments (LRO) are told by side records: config.side"};
-  if (s.config.tunnel)
-    return Error{EINVAL,
-                 "TCP segments (LRO) inside tunnels are not joined: not with config.tunnel"};
   if (s.compression != device::Compression::none)
     return Error{EINVAL, "compressed completions do not tell of joined TCP segments (LRO)"};
   if (first_room(s, arena) < most_headers)

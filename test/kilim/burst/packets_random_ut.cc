@@ -236,7 +236,7 @@ void packet_types_are_dpdks() {
 
 // What is asked for has a row with all of it, the smallest where there is one of just that.
 void each_configuration_is_served() {
-  for (uint32_t i = 0; i < 48; i++) {  // without joined segments in tunnels
+  for (uint32_t i = 0; i < 64; i++) {
     const RxConfig c{.side = (i & 1) != 0,
                      .vlan = (i & 2) != 0,
                      .timestamp = (i & 4) != 0,
@@ -245,10 +245,9 @@ void each_configuration_is_served() {
                      .lro = (i & 32) != 0};
     const RxConfig row = select_rx(c, Simd::base).config;
     EQUAL(row.side, c.side);
-    EQUAL(row.lro, c.side && c.lro);
     if (c.side)
       CU_ASSERT_TRUE(row.vlan >= c.vlan && row.timestamp >= c.timestamp && row.mark >= c.mark &&
-                     row.tunnel >= c.tunnel);
+                     row.tunnel >= c.tunnel && row.lro >= c.lro);
     for (const RxConfig& r : rx_rows)
       if (r == c) CU_ASSERT_TRUE(row == c);
     CU_ASSERT_TRUE(select_rx_chain(c).config == row && select_compressed_rx(c).config == row &&
