@@ -65,10 +65,11 @@ uint32_t depth_by_walking(const burst::RxQueue& q) noexcept {
   const uint32_t entries = q.cq.geometry().cqe_count;
   uint32_t frames = 0, at = 0;
   for (const prm::Cqe* e; at < entries && (e = q.cq.peek(at)) != nullptr;) {
-    const uint32_t n = queue::Cq::is_error(e->op_own) ? 1 : queue::Cq::completions(*e);
+    const bool error = queue::Cq::is_error(e->op_own);
+    const uint32_t n = error ? 1 : queue::Cq::completions(*e);
     const bool filler =
         q.strides.log_bytes != 0 && (e->byte_cnt.host() & prm::cqe::stride_filler) != 0;
-    frames += filler ? 0 : n;
+    frames += filler ? 0 : error ? n : frames_of(*e);
     at += n;
   }
   return frames - q.block_done;
@@ -80,7 +81,8 @@ uint32_t depth_by_walking(const burst::RxQueue& q) noexcept {
 uint32_t Port::rx_depth(uint32_t queue) const noexcept {
   const RxSetup& setup = rx_[queue].setup;
   const burst::RxQueue& q = *rx_[queue].queue;
-  if (setup.strides || setup.compression != device::Compression::none) return depth_by_walking(q);
+  if (setup.strides || setup.config.lro || setup.compression != device::Compression::none)
+    return depth_by_walking(q);
   uint32_t there = 0, missing = q.rq.posted() + 1;  // of peek(): number `there` - 1 is written
   while (missing - there > 1) {
     const uint32_t middle = there + (missing - there) / 2;
