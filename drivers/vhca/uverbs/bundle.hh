@@ -111,6 +111,7 @@ std::span<const Method> cq_methods();
 std::span<const Method> qp_methods();
 std::span<const Method> ah_methods();
 std::span<const Method> flow_methods();
+std::span<const Method> flow_action_methods();
 std::span<const Method> matcher_methods();
 std::span<const Method> counters_methods();
 std::span<const Method> uar_methods();

@@ -18,10 +18,10 @@ namespace kilim::vhca {
 namespace {
 
 constexpr std::span<const Method> (*rooms[])() = {
-    device_methods,     port_methods,     pd_methods,  mr_methods,   advise_methods,
-    dm_methods,         cq_methods,       qp_methods,  ah_methods,   flow_methods,
-    matcher_methods,    counters_methods, uar_methods, devx_methods, devx_umem_methods,
-    devx_event_methods, write_methods,
+    device_methods,      port_methods,       pd_methods,       mr_methods,  advise_methods,
+    dm_methods,          cq_methods,         qp_methods,       ah_methods,  flow_methods,
+    flow_action_methods, matcher_methods,    counters_methods, uar_methods, devx_methods,
+    devx_umem_methods,   devx_event_methods, write_methods,
 };
 
 // DevX objects do not exist on an adapter without it, nor do methods of device memory.

@@ -26,7 +26,6 @@ constexpr uint16_t longest_match = 512;  // bytes of fte_match_param
 constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, known_criteria = 0x7f;
 constexpr uint16_t last_priority = 15;  // flow.cc
 constexpr uint32_t longest_tag = 1u << 24;
-constexpr std::size_t ether_bytes = 14;  // of an Ethernet header
 
 using Match = std::array<uint8_t, longest_match>;
 
@@ -230,67 +229,6 @@ int destroy_flow_method(Context& context, Bundle& b) {
   return destroy_by(context, b, MLX5_IB_ATTR_DESTROY_FLOW_HANDLE);
 }
 
-// fs.c, mlx5_ib_create_packet_reformat: of its kinds, the one that puts an Ethernet frame's worth
-// of headers in front, for what leaves.
-int create_reformat(Context& context, Bundle& b) {
-  if (!context.hca.config.profile.egress_rules) return -EOPNOTSUPP;
-  if (b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE) !=
-          MLX5_IB_UAPI_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL ||
-      b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
-    return -EOPNOTSUPP;
-  const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF);
-  auto made = std::make_unique<FlowActionObject>();
-  FlowActionObject& action = *made;
-  if (data.bytes() < ether_bytes || data.bytes() > Prepend::most) return -EINVAL;
-  action.prepend.count = static_cast<uint32_t>(data.bytes());
-  if (int err = data.read(action.prepend.bytes.data(), data.bytes()); err != 0) return err;
-  context.add(std::move(made), {});
-  return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE, action.handle),
-                             action);
-}
-
-// fs.c, mlx5_ib_create_modify_header(): for what leaves.
-int create_modify_header(Context& context, Bundle& b) {
-  namespace s = prm::set_action;
-  constexpr std::size_t most = 32;
-  if (!context.hca.config.profile.egress_rules ||
-      b.value(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
-    return -EOPNOTSUPP;
-  const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM);
-  const std::size_t count = data.bytes() / s::bytes;
-  if (count * s::bytes != data.bytes() || count > most) return -EINVAL;
-  std::array<std::byte, most * s::bytes> bytes;
-  if (int err = data.read(bytes.data(), data.bytes()); err != 0) return err;
-  auto made = std::make_unique<FlowActionObject>();
-  FlowActionObject& action = *made;
-  for (std::size_t i = 0; i < count; i++) {
-    const auto one = read_prm_action(std::span(bytes).subspan(i * s::bytes, s::bytes));
-    if (!one) return -EINVAL;
-    action.rewrite.actions.push_back(*one);
-  }
-  context.add(std::move(made), {});
-  return context.keep_unless(b.give(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, action.handle),
-                             action);
-}
-
-int destroy_action(Context& context, Bundle& b) {
-  return destroy_by(context, b, UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE);
-}
-
-constexpr AttrRule create_reformat_rules[] = {
-    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE, AttrKind::fresh, true},
-    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE, AttrKind::in, true, 4, 8},
-    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE, AttrKind::in, true, 4, 8},
-    {MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF, AttrKind::in, false, 1},
-};
-constexpr AttrRule create_modify_header_rules[] = {
-    {MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, AttrKind::fresh, true},
-    {MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, AttrKind::in, true, 8},
-    {MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE, AttrKind::in, true, 1, 8},
-};
-constexpr AttrRule destroy_action_rules[] = {
-    {UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, AttrKind::object, true, 0, 0, Kind::flow_action},
-};
 constexpr AttrRule create_matcher_rules[] = {
     {MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, AttrKind::fresh, true},
     {MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK, AttrKind::in, true, 1, longest_match},
@@ -322,12 +260,6 @@ constexpr Method methods[] = {
      create_matcher, create_matcher_rules},  // no command (fs.c)
     {MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY, WhenDead::runs,
      destroy_matcher, destroy_matcher_rules},
-    {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT,
-     WhenDead::refused, create_reformat, create_reformat_rules},  // ALLOC_PACKET_REFORMAT_CONTEXT
-    {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER, WhenDead::refused,
-     create_modify_header, create_modify_header_rules},  // ALLOC_MODIFY_HEADER_CONTEXT
-    {UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY, WhenDead::runs, destroy_action,
-     destroy_action_rules},
     {UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_CREATE_FLOW, WhenDead::refused, create_flow_method,
      create_flow_rules},  // SET_FLOW_TABLE_ENTRY
     {UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_DESTROY_FLOW, WhenDead::runs, destroy_flow_method,
