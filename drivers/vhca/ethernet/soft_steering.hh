@@ -108,6 +108,7 @@ class SoftSteering {
   const ObjectTable<FlowCount>* counters;
 
  private:
+  friend class SteActions;
   friend class SteWalk;
   static constexpr std::size_t most_copies = 8, most_arrivals = 64, most_hits = 64;
   struct Hit {
