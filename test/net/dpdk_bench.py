@@ -5,7 +5,6 @@ plugin by -d, and dpdk-testpmd at its prompt."""
 
 import os
 import re
-import select
 import struct
 import subprocess
 import sys
@@ -13,16 +12,17 @@ import time
 
 import dpkt
 
+from prompt_session import Session
+
 LONG = os.environ.get("KILIM_CHECK") == "long"
 SECONDS = 3000 if LONG else 60
 PACKETS = 10_000_000 if LONG else 100_000
 RESTARTS = 100 if LONG else 5
 NO_HUGE = ["--no-huge", "--no-shconf", "-m", "192"]
-PROMPT = "testpmd> "
 WITH_ITS_TEST = ["setpriv", "--pdeathsig", "KILL"]  # a test that is killed leaves no program behind that polls
 
 
-class Testpmd:
+class Testpmd(Session):
     """dpdk-testpmd at its prompt."""
 
     def __init__(self, bench, vdevs, *own, eal=None, lcores="0-1", inside=()):
@@ -30,49 +30,15 @@ class Testpmd:
         for v in vdevs:
             words += ["--vdev", v]
         words += ["--", "-i", "--total-num-mbufs=8192", "--rxd=256", "--txd=256", *own]
-        self.end = time.monotonic() + SECONDS
-        self.text = ""
-        self.log = ""  # all that came
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, cwd=bench.folder)
+        super().__init__(words, bench.folder, SECONDS)
         self.begin = self.read()
 
-    def read(self):
-        """What comes up to the next prompt."""
-        while PROMPT not in self.text:
-            self.more("no prompt of dpdk-testpmd")
-        got, self.text = self.text.split(PROMPT, 1)
-        self.log += got
-        return got
-
-    def more(self, missing):
-        left = self.end - time.monotonic()
-        assert left > 0, f"{missing}: {self.text[-2000:]}"
-        ready, _, _ = select.select([self.process.stdout], [], [], left)
-        if not ready:
-            return
-        more = os.read(self.process.stdout.fileno(), 65536).decode(errors="replace")
-        assert more, f"dpdk-testpmd ended: {self.text[-3000:]}"
-        self.text += more
-
-    def say(self, line):
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def say_among(self, line, seen, count):
-        """As say() where lcores print too, also amid a prompt: waits until `seen` was printed so often."""
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        while len(re.findall(seen, self.text)) < count:
-            self.more(f"{seen} not {count} times")
-        self.log += self.text
-        self.text = ""
-        self.process.stdin.write(b"set verbose 0\n")
-        self.process.stdin.flush()
-        while not re.search("Change verbose level from .*\n", self.text):
-            self.more("no answer to set verbose")
-        self.text = self.text[self.text.index("Change verbose level"):]
+    def say_among(self, line, pattern, count):
+        """As say() where lcores print too, also amid a prompt: waits until they have printed the pattern so often."""
+        self.write(line)
+        self.seen(pattern, count)
+        self.write("set verbose 0")
+        self.seen("Change verbose level from .*\n")
         return self.read()
 
     def stats(self, port):
@@ -87,16 +53,9 @@ class Testpmd:
         return now
 
     def quit(self):
-        self.process.stdin.write(b"quit\n")
-        self.process.stdin.close()
-        rest = self.process.stdout.read().decode(errors="replace")
-        code = self.process.wait(timeout=SECONDS)
-        assert code == 0 and "Bye..." in rest, (code, rest)
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        self.write("quit")
+        rest = self.rest()
+        assert self.process.returncode == 0 and "Bye..." in rest, (self.process.returncode, rest)
 
 
 class Bench:

@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What tests of kilim-testpmd's prompt share: a session of lines, cabled ports, frames, captures. No test."""
 
+import dataclasses
+import itertools
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 import dpkt
 
 sys.dont_write_bytecode = True
+from prompt_session import PROMPT, Session  # noqa: E402
 from run_testpmd import Bench, vdev  # noqa: E402
 
 EAL = ["--no-huge", "--no-shconf", "--no-pci", "--log-level", "error", "-m", "192"]
 SECONDS = 60
 DEBIAN = shutil.which("dpdk-testpmd")
+NUMBERS = itertools.count()
 
 
 def lcores():
@@ -32,22 +38,68 @@ def words(program, vdevs, *own):
     return [*line, "--", "-i", "--total-num-mbufs=16384", *own]
 
 
-def say(b, program, vdevs, script, *own, wait=0.0, errors=subprocess.STDOUT):
-    """What the program prints for the lines of a script; None is a pause of `wait` seconds."""
-    with subprocess.Popen(words(program, vdevs, *own), cwd=b.folder, text=True, bufsize=1,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=errors) as p:
+@dataclasses.dataclass
+class Until:
+    """A pause of a script: its line is said until the answer is `enough`. What is said so is left out of the session."""
+    line: str
+    enough: typing.Callable[[str], bool]
+
+    def wait(self, session):
+        while not self.enough(answer := self.ask(session)):
+            in_time = time.monotonic() < session.end - 1   # else it is the next answer that is missed
+            assert in_time, f"{self.line}, not enough: {answer}\n{session.log}"
+            time.sleep(0.01)
+
+    def ask(self, session):
+        """Its lines carry a number, so that no other's echo is taken for theirs."""
+        line = f"{self.line} # {next(NUMBERS)}"
+        session.write(line)
+        while not (answer := session.read()).startswith(line + "\n"):
+            pass
+        session.log = session.log[:-len(answer + PROMPT)]
+        return answer
+
+
+@dataclasses.dataclass
+class Seen:
+    """A pause of a script, where lcores print: until they have printed the pattern so often since the last pause."""
+    pattern: str
+    count: int = 1
+
+    def wait(self, session):
+        session.seen(self.pattern, self.count)
+
+
+def forwarded(out):
+    """(port or all, RX-packets, TX-packets, TX-dropped) of all forward statistics, in their order."""
+    rows = re.findall(r"(?:Forward statistics for port (\d+)|Accumulated).*\n\s+RX-packets: (\d+) .*\n"
+                      r"(?:.*-?csum.*\n)*\s+TX-packets: (\d+) +TX-dropped: (\d+)", out)
+    return [(port or "all", int(rx), int(tx), int(dropped)) for port, rx, tx, dropped in rows]
+
+
+def moved(rx=(), tx=(), total=0):
+    """A pause until the forwarding ports have received and sent so many packets each, and have received so many."""
+    def enough(answer):
+        *ports, everything = forwarded(answer)
+        ways = [([row[way] for row in ports], least) for way, least in ((1, rx), (2, tx)) if least]
+        assert all(len(counts) == len(least) for counts, least in ways), (rx, tx, answer)
+        return everything[1] >= total and all(n >= m for counts, least in ways for n, m in zip(counts, least))
+    return Until("show fwd stats all", enough)
+
+
+def say(b, program, vdevs, script, *own, errors=subprocess.STDOUT):
+    """What the program prints for the lines of a script, which has pauses too."""
+    session = Session(["stdbuf", "-oL", *words(program, vdevs, *own)], b.folder, SECONDS, errors)
+    try:
         for line in script:
-            if line is None:
-                time.sleep(wait)
+            if isinstance(line, str):
+                session.write(line)
             else:
-                p.stdin.write(line + "\n")
-        try:
-            out, _ = p.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            p.kill()
-            raise
-    assert p.returncode == 0, (p.returncode, out)
+                line.wait(session)
+        out = session.log + session.rest()
+    finally:
+        session.kill()
+    assert session.process.returncode == 0, (session.process.returncode, out)
     return out
 
 

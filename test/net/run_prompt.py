@@ -16,28 +16,22 @@ import time
 import dpkt
 
 sys.dont_write_bytecode = True
-from prompt_bench import EAL, SECONDS, ether, frames, ipv4, main, pair, say, words, write  # noqa: E402
+from prompt_bench import (EAL, SECONDS, Seen, Until, ether, forwarded, frames, ipv4, main, moved, pair, say,  # noqa: E402
+                          words, write)
 from run_testpmd import vdev  # noqa: E402
-
-
-def forwarded(out):
-    """(port or all, RX-packets, TX-packets, TX-dropped) of all forward statistics, in their order."""
-    rows = re.findall(r"(?:Forward statistics for port (\d+)|Accumulated).*\n\s+RX-packets: (\d+) .*\n"
-                      r"(?:.*-?csum.*\n)*\s+TX-packets: (\d+) +TX-dropped: (\d+)", out)
-    return [(port or "all", int(rx), int(tx), int(dropped)) for port, rx, tx, dropped in rows]
 
 
 def commands(b):
     """A session of many commands: each is answered in testpmd's words, and nothing is lost."""
     out = say(b, b.program, pair("c"), [
         "show port summary all", "show config rxtx", "show fwd config", "set fwd mac", "set burst 16",
-        "set eth-peer 1 02:00:00:00:00:77", "start tx_first 2", None, "start", "set fwd io", "stop",
+        "set eth-peer 1 02:00:00:00:00:77", "start tx_first 2", moved(total=101), "start", "set fwd io", "stop",
         "show fwd stats all", "clear port stats all", "show port stats 1", "show port xstats 0",
         "show umr keys", "show umr pools", "show umr chooser", "show mr", "show odp caps",
         "show odp stats", "show inline-recv", "show buffers", "show buffers leaks", "explain last",
         "set txpkts 64,64", "show config txpkts", "show port 0 macs", "set promisc all off",
         "set allmulti 0 on", "show port info 0", "stop", "show port stats 7", "frobnicate",
-        "set conntrack x", "help all", "quit"], wait=0.5)
+        "set conntrack x", "help all", "quit"])
     for part in ("Number of available ports: 2", "Set mac packet forwarding mode",
                  "Number of packets per burst set to 16", "peer=02:00:00:00:00:77",
                  "mac packet forwarding packets/burst=16", "Packet forwarding already started",
@@ -61,22 +55,25 @@ def commands(b):
 
 def flows(b):
     """Rules in testpmd's syntax are checked, made, listed, asked and removed."""
+    def hits(text):
+        return int(re.search(r" hits: (\d+)", text).group(1))
+
     out = say(b, b.program, pair("f"), [
         "flow validate 0 ingress pattern eth / ipv4 src is 1.2.3.4 / end actions drop / end",
         "flow create 0 ingress pattern eth / ipv4 / udp dst is 9 / end actions queue index 0 / count / end",
         "flow create 0 priority 1 pattern eth type is 0x0806 / end actions drop / end",
-        "flow create 0 pattern eth / end actions queue index 9 / end", "flow list 0", "start tx_first 2", None,
-        "flow query 0 0 count", "stop", "flow query 0 1 count", "flow destroy 0 rule 1", "flow destroy 0 rule 1",
+        "flow create 0 pattern eth / end actions queue index 9 / end", "flow list 0", "start tx_first 2",
+        Until("flow query 0 0 count", lambda answer: hits(answer) >= 64), "flow query 0 0 count", "stop", "flow query 0 1 count", "flow destroy 0 rule 1", "flow destroy 0 rule 1",
         "flow create 0 pattern udp dst is 9 / end actions drop / end", "flow flush 0", "flow list 0",
         "flow create 1 group 3 pattern eth / end actions drop / end", "flow create 5 x",
-        "flow isolate 0 1", "quit"], wait=0.5)
+        "flow isolate 0 1", "quit"])
     for part in ("Flow rule validated", "Flow rule #0 created", "Flow rule #1 created",
                  "(action configuration): action.queue: the port has no such receive queue",
                  "0\t0\t0\ti--\tETH IPV4 UDP => QUEUE COUNT", "1\t0\t1\ti--\tETH => DROP",
                  "Flow rule #1 destroyed", "Flow rule #1 not found", "there is one group", "Invalid port 5",
                  "`flow isolate` is not in kilim-testpmd"):
         assert part in out, (part, out)
-    assert int(re.search(r" hits: (\d+)", out).group(1)) >= 64, out
+    assert hits(out) >= 64, out
     assert out.count("ID\tGroup") == 1, out
     inner = next(f for f in frames() if f[12:14] == b"\x08\0")
     vxlan = dpkt.udp.UDP(sport=5, dport=4789, data=struct.pack(">II", 0x08000000, 7 << 8) + inner)
@@ -85,7 +82,7 @@ def flows(b):
     cable = f"cable:prompt{os.getpid()}marks"  # frames from a file go by port 1 to port 2, whose rules come first
     out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap"), vdev(1, cable), vdev(2, cable)], [
         "flow create 2 pattern eth / ipv4 / udp dst is 4789 / vxlan vni is 7 / end actions mark id 31 / queue index 0 / end",
-        "set verbose 1", "start", None, "stop", "quit"], wait=1.2)
+        "set verbose 1", "start", Seen(" - Receive queue=0x0", 6), "stop", "quit"])
     shown = re.findall(r" - FDIR matched ID=(\S+) - hw ptype: (.*?) *- Receive queue=0x0", out)
     assert shown == [("0x1f", "L2_ETHER L3_IPV4_EXT_UNKNOWN INNER_L3_IPV4_EXT_UNKNOWN INNER_L4_UDP")], out
     assert out.count(" - Receive queue=0x0") == 6 and " - hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_UDP" in out, out
@@ -106,7 +103,7 @@ def levels(b):
     vdevs = [vdev(0, "pcap:in.pcap:out.pcap"), vdev(1, cable), vdev(2, cable)]
 
     def came(script, *own):
-        out = say(b, b.program, vdevs, [*script, "start", None, "stop", "quit"], "--rxq=4", "--rss-udp", *own, wait=0.4)
+        out = say(b, b.program, vdevs, [*script, "start", moved(rx=(64, 0, 64)), "stop", "quit"], "--rxq=4", "--rss-udp", *own)
         found = re.findall(r"RX Port= 2/Queue= (\d) .*\n  RX-packets: (\d+)", out)
         assert sum(int(n) for _, n in found) == 64, (found, out)
         return len(found), out
@@ -131,9 +128,9 @@ def queues(b):
     script = ["port config all rxq 2", "port stop all", "port config all rxq 2", "port config all rxd 100",
               "port config all rxd 256", "port start all", "show config rxtx"]
     for mode in ("umr", "io"):
-        script += [f"set fwd {mode}", "start tx_first", None, "stop", "port stop 1", "start", "port start 1"]
+        script += [f"set fwd {mode}", "start tx_first", moved(rx=(1, 1)), "stop", "port stop 1", "start", "port start 1"]
     out = say(b, b.program, pair("q"), [*script, "show port 0 rss reta", "port 0 rxq 1 stop", "port 0 rxq 1 start",
-                                        "port 0 rxq 5 stop", "quit"], "--umr-keys=64", wait=0.05)
+                                        "port 0 rxq 5 stop", "quit"], "--umr-keys=64")
     for part in ("Please stop all ports first", "RX queue number: 2", "RX desc=256", "64 to 8192",
                  "Not all ports were started", "hash index=1, queue=1", "no started receive queue 5"):
         assert part in out, (part, out)
@@ -183,6 +180,7 @@ def terminal(b):
 
     try:
         tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", *line)
+        tmux("set-option", "-g", "exit-empty", "off")
         wait("testpmd>")
         tmux("send-keys", "sho", "Tab", "po", "Tab", "sum", "Tab", "all", "Enter")
         wait("Number of available ports: 2")
@@ -192,7 +190,10 @@ def terminal(b):
             assert time.monotonic() < end
             time.sleep(0.1)
         tmux("send-keys", "quit", "Enter")
-        time.sleep(0.5)
+        end = time.monotonic() + 20
+        while tmux("list-sessions"):
+            assert time.monotonic() < end
+            time.sleep(0.1)
         screen = [w for w in line if w != "-i"]
         tmux("new-session", "-d", "-x", "80", "-y", "24", "-s", "screen", *screen, "--screen", "--tx-first", "--duration=30")
         wait_for = time.monotonic() + 20
@@ -208,10 +209,11 @@ def terminal(b):
 def attached(b):
     """Ports come and go: their packets flow, and others keep their state."""
     out = say(b, b.program, pair("a"), [
-        "port attach net_kilim7,hca=vhca7", "show port summary all", "port start 2", "start tx_first", None, "stop",
-        "port detach 2", "port stop 2", "port detach 2", "port attach net_null0", "port start 2", "start", None, "stop",
+        "port attach net_kilim7,hca=vhca7", "show port summary all", "port start 2", "start tx_first",
+        moved(rx=(64, 64, 0), tx=(64, 64, 32)), "stop", "port detach 2", "port stop 2", "port detach 2",
+        "port attach net_null0", "port start 2", "start", moved(rx=(0, 0, 64)), "stop",
         "port attach net_nothing0", "port attach net_kilim9,bogus=1", "port close 0", "port stop all", "port close 2",
-        "port detach 1", "port detach 0", "show port summary all", "lint on", "quit"], wait=0.3)
+        "port detach 1", "port detach 0", "show port summary all", "lint on", "quit"])
     for part in ("Port 2 is attached. Now total ports is 3", "is not stopped", "Port 2 (net_kilim7) is detached",
                  "devarg bogus is unknown", "the last port stays", "Number of available ports: 1", "lint is on"):
         assert part in out, (part, out)
@@ -261,9 +263,9 @@ def options(b):
     done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", pair("o")[0], "--vdev", pair("o")[1], "--",
                            "--duration=1"], cwd=b.folder, text=True, capture_output=True, timeout=SECONDS)
     assert "start tx_first" in done.stderr and "--tx-first" in done.stderr, done
-    out = say(b, b.program, pair("1"), [None, "stop", "show config fwd", "show port 0 rss-hash", "quit"], "--auto-start",
+    out = say(b, b.program, pair("1"), [moved(tx=(7,)), "stop", "show config fwd", "show port 0 rss-hash", "quit"], "--auto-start",
               "--tx-first", "--portmask=0x2", "--port-topology=loop", "--rss-udp", "--rxq=2", "--burst=7", "--rxd=128", "--txd=256",
-              "--forward-mode=macswap", "--eth-peer=1,02:00:00:00:00:55", wait=0.3)
+              "--forward-mode=macswap", "--eth-peer=1,02:00:00:00:00:55")
     for part in ("Start automatic packet forwarding", "macswap packet forwarding packets/burst=7", "RX desc=128",
                  "TX desc=256", "RX P=1/Q=0 (socket 0) -> TX P=1/Q=0 (socket 0) peer=02:00:00:00:00:55", "ipv4-udp"):
         assert part in out, (part, out)
@@ -272,8 +274,8 @@ def options(b):
     assert "ports=1 " in out and "RX P=0/Q=0 (socket 0) -> TX P=0/Q=0" in out and "RX P=1" not in out, out
     write(b.path("in.pcap"), frames())
     out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap")],
-              ["set verbose 1", "start", None, "stop", "show port info 0", "quit"], "--enable-rx-cksum",
-              "--enable-hw-vlan-strip", "--enable-rx-timestamp", "--enable-scatter", "--disable-rss", "--fwd=csum", wait=1.2)
+              ["set verbose 1", "start", Seen("ol_flags: .*\n", len(frames())), "stop", "show port info 0", "quit"], "--enable-rx-cksum",
+              "--enable-hw-vlan-strip", "--enable-rx-timestamp", "--enable-scatter", "--disable-rss", "--fwd=csum")
     flags = re.findall(r"ol_flags: (.*)", out)
     # Headers that are right: IPv4 of tagged frames and echoes, all of IPv6; as a card of mlx5 it calls none wrong.
     good = sum("RTE_MBUF_F_RX_IP_CKSUM_GOOD" in f for f in flags)

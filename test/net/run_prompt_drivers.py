@@ -13,8 +13,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from prompt_bench import DEBIAN, EAL, SECONDS, frames, lcores, main, pair, say, words, write  # noqa: E402
-from run_prompt import forwarded  # noqa: E402
+from prompt_bench import DEBIAN, EAL, SECONDS, Seen, forwarded, frames, lcores, main, moved, pair, say, words, write  # noqa: E402
 from run_testpmd import vdev  # noqa: E402
 
 
@@ -27,21 +26,18 @@ def modes(b):
     write(b.path("in.pcap"), frames())
     count = len(frames())
     for mode in ("io", "mac", "macswap", "5tswap", "csum", "icmpecho", "rxonly"):
-        script = [f"set fwd {mode}", "start", None, "stop", "show port stats all", "quit"]
+        script = [f"set fwd {mode}", "start", moved(rx=(count,)), "stop", "show port stats all", "quit"]
         came = {}
         for name, program in (("ours", b.program), ("debian", DEBIAN)):
             pcap = [f"net_pcap0,rx_pcap=in.pcap,tx_pcap={name}.pcap"]
-            for wait in (0.7, 5):   # where others use the CPUs
-                out = say(b, program, pcap, script, "--no-flush-rx", wait=wait)
-                rows = forwarded(out)
-                if rows and rows[0][1] == count:
-                    break
-            assert rows and rows[0][1] == count, (mode, name, rows, out)
+            out = say(b, program, pcap, script, "--no-flush-rx")
+            rows = forwarded(out)
+            assert rows[0][1] == count, (mode, name, rows, out)
             stats = re.search(r"RX-packets: (\d+) +RX-missed.*RX-bytes: +(\d+)[\s\S]*?TX-packets: (\d+) .*TX-bytes: +(\d+)", out)
             came[name] = (rows, stats.groups(), list(b.pcap.frames(b.path(f"{name}.pcap"))))
         assert came["ours"] == came["debian"], (mode, came["ours"][:2], came["debian"][:2])
         out = say(b, b.program, [vdev(0, "pcap:in.pcap:kilim.pcap")], script,
-                  "--eth-peer=0,02:00:00:00:00:00", wait=0.7)
+                  "--eth-peer=0,02:00:00:00:00:00")
         kilim = list(b.pcap.frames(b.path("kilim.pcap"))) if mode != "rxonly" else []
         assert forwarded(out)[0][1] == count, (mode, out)
         # The pcap driver's address is another one than Kilim's.
@@ -115,8 +111,8 @@ def debian(b):
             f.write(text)
     told = {}
     for name, program in (("ours", b.program), ("debian", DEBIAN)):
-        out = say(b, program, ["net_ring0", "net_ring1"], [None, "load further", "quit"], "--cmdline-file=script",
-                  wait=0.5, errors=subprocess.DEVNULL)
+        out = say(b, program, ["net_ring0", "net_ring1"], [moved(rx=(48, 48)), "load further", "quit"],
+                  "--cmdline-file=script", errors=subprocess.DEVNULL)
         stats = re.findall(r"NIC statistics for port (\d+).*\n\s+RX-packets: (\d+) +RX-missed: (\d+)[\s\S]*?"
                            r"TX-packets: (\d+) +TX-errors: (\d+)", out)
         told[name] = (forwarded(out), stats, re.findall(
@@ -294,7 +290,8 @@ def rings(b):
     write(b.path("in.pcap"), frames())
     count = len(frames())
     vdevs = [vdev(0, "pcap:in.pcap:out0.pcap"), "net_pcap0,rx_pcap=in.pcap,tx_pcap=out1.pcap"]
-    out = say(b, b.program, vdevs, ["show port summary all", "start", None, "stop", "quit"], "--no-flush-rx", wait=0.7)
+    out = say(b, b.program, vdevs, ["show port summary all", "start", moved(rx=(count, count), tx=(count, count)), "stop", "quit"],
+              "--no-flush-rx")
     assert "net_pcap" in out, out
     assert forwarded(out) == [("0", count, count, 0), ("1", count, count, 0), ("all", 2 * count, 2 * count, 0)], out
     for name in ("out0.pcap", "out1.pcap"):
@@ -303,7 +300,8 @@ def rings(b):
                            "--num-packets=1000", "--json=s.json"], cwd=b.folder, text=True,
                           capture_output=True, timeout=SECONDS)
     assert done.returncode == 0 and "forwarded      1000," in done.stdout, done
-    out = say(b, b.program, vdevs, ["set verbose 1", "start", None, "stop", "quit"], "--no-flush-rx", wait=1.2)
+    out = say(b, b.program, vdevs, ["set verbose 1", "start", Seen("port 1/queue 0: received[\\s\\S]*type=0x86dd - length="), "stop", "quit"],
+              "--no-flush-rx")
     assert "port 1/queue 0: received" in out and "dst=02:00:00:00:00:01 - type=0x86dd - length=" in out, out
     assert "needs ports of Kilim" in say(b, b.program, ["net_null0"], ["set fwd umr", "start", "quit"])
     done = subprocess.run([b.program, *EAL, "-l", "0", "--vdev", "net_null0", "--", "--rxq=64", "--fwd=rxonly", "--duration=1"],

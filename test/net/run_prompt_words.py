@@ -14,11 +14,8 @@ import dpkt
 from dpkt.dpkt import in_cksum
 
 sys.dont_write_bytecode = True
-from prompt_bench import ether, ipv4, main, pair, say, write  # noqa: E402
-from run_prompt import forwarded  # noqa: E402
+from prompt_bench import Seen, Until, ether, forwarded, ipv4, main, moved, pair, say, write  # noqa: E402
 from run_testpmd import vdev  # noqa: E402
-
-PAUSE = 0.4
 
 
 class Rounds:
@@ -27,17 +24,16 @@ class Rounds:
     def __init__(self, b):
         self.b, self.script, self.count = b, ["set fwd rxonly"], 0
 
-    def go(self, *lines):
+    def go(self, *lines, until=moved(rx=(32, 32), tx=(32, 32))):
         """Says the lines, then lets a burst of each port go, with captures; the round's number."""
         files = [f"r{self.count}p{port}" for port in (0, 1)]
-        self.script += [*lines, *(f"capture start {n} {f}" for n, f in enumerate(files)), "start tx_first", None, "stop",
+        self.script += [*lines, *(f"capture start {n} {f}" for n, f in enumerate(files)), "start tx_first", until, "stop",
                         "capture stop all"]
         self.count += 1
         return self.count - 1
 
     def run(self, *own):
-        out = say(self.b, self.b.program, pair("w"), [*self.script, "quit"], *own, wait=PAUSE)
-        return out
+        return say(self.b, self.b.program, pair("w"), [*self.script, "quit"], *own)
 
     def came(self, number, port):
         """What the port received in that round: all of its capture that it did not send."""
@@ -83,16 +79,17 @@ def receives(b):
     r = Rounds(b)
     tagged = r.go("set eth-peer 0 ff:ff:ff:ff:ff:ff", "set eth-peer 1 ff:ff:ff:ff:ff:ff", "vlan set filter on 0",
                   "vlan set filter on 1", "port stop all", "tx_vlan set 0 5", "tx_vlan set 1 6", "port start all")
-    one = r.go("rx_vlan add 5 1", "rx_vlan add 5 0")
+    first_deaf, second_deaf = moved(rx=(0, 32), tx=(32, 32)), moved(rx=(32, 0), tx=(32, 32))
+    one = r.go("rx_vlan add 5 1", "rx_vlan add 5 0", until=first_deaf)
     both = r.go("rx_vlan add 6 0", "rx_vlan rm 7 0")
-    none = r.go("rx_vlan rm 6 0")
+    none = r.go("rx_vlan rm 6 0", until=first_deaf)
     off = r.go("vlan set filter off 0", "vlan set filter off 1")
     stripped = r.go("vlan set strip on 1", "port stop all", "vlan set strip on 1", "port start all")
     plain = r.go("port stop all", "vlan set strip off 1", "tx_vlan reset 0", "tx_vlan reset 1", "port start all")
     peer = r.go("set eth-peer 0 02:00:00:00:00:77", "set promisc all on")
-    deaf = r.go("set promisc 1 off")
+    deaf = r.go("set promisc 1 off", until=second_deaf)
     known = r.go("mac_addr add 1 02:00:00:00:00:77")
-    group = r.go("mac_addr remove 1 02:00:00:00:00:77", "set eth-peer 0 01:00:5e:00:00:07")
+    group = r.go("mac_addr remove 1 02:00:00:00:00:77", "set eth-peer 0 01:00:5e:00:00:07", until=second_deaf)
     groups = r.go("set allmulti 1 on")
     out = r.run()
     assert "Please stop port 1 first" in out and "port 0 has no VLAN 7" in out, out
@@ -112,15 +109,15 @@ def receives(b):
 def sends(b):
     """set txpkts, burst, portmask, nbport, verbose, port config, queues and spreading: seen in frames and numbers."""
     r = Rounds(b)
-    long = r.go("set txpkts 64,128,8", "set burst 16")
-    short = r.go("set txpkts 60", "port config all burst 8")
-    alone = r.go("set portmask 2", "set port-topology loop")
-    first = r.go("set portmask 3", "set nbport 1")
+    long = r.go("set txpkts 64,128,8", "set burst 16", until=moved(rx=(16, 16)))
+    short = r.go("set txpkts 60", "port config all burst 8", until=moved(rx=(8, 8)))
+    alone = r.go("set portmask 2", "set port-topology loop", until=moved(tx=(8,)))
+    first = r.go("set portmask 3", "set nbport 1", until=moved(tx=(8,)))
     r.script += ["set portmask 3", "set port-topology paired", "port stop all", "port config all rxq 2",
                  "port config all txq 2", "port config all max-pkt-len 1000", "port start all"]
-    both = r.go("set txpkts 64", "set verbose 1", "show port 1 rss reta")
+    both = r.go("set txpkts 64", "set verbose 1", "show port 1 rss reta", until=Seen(" - type=0x0800 - length=64 - nb_segs=1", 32))
     r.script.append("set verbose 0")
-    spread = r.go("port config 1 rss reta " + ",".join(f"({n},0)" for n in range(64)))
+    spread = r.go("port config 1 rss reta " + ",".join(f"({n},0)" for n in range(64)), until=moved(rx=(16, 16)))
     r.script += ["show port xstats 1", "port config all rss none", "show port 1 rss reta", "port config all rss all",
                  "show port 1 rss reta", "port config 1 rss reta (9999,0)", "show config rxtx"]
     out = r.run("--txonly-multi-flow")
@@ -166,8 +163,8 @@ def offloads(b):
                "capture start 4 mixed.cap"]
     script += ["csum set udp hw 2", "csum set udp sw 1", "csum show 1", "csum show 2", "tso set 63 3", "tso set 200 3",
                "tso show 3", "tso show 2", "capture start 1 sw.cap", "capture start 2 hw.cap", "port start all",
-               "csum set ip sw 2", "tso set 0 3", "start", None, "stop", "capture stop all", "quit"]
-    out = say(b, b.program, ["net_kilim9,hca=vhca9"], script, wait=0.8)
+               "csum set ip sw 2", "tso set 0 3", "start", moved(total=4 * len(wrong)), "stop", "capture stop all", "quit"]
+    out = say(b, b.program, ["net_kilim9,hca=vhca9"], script)
     shown = re.findall(r"IP checksum offload is (\w+)\nUDP checksum offload is (\w+)\nTCP checksum offload is (\w+)", out)
     assert shown[-2:] == [("sw", "sw", "sw"), ("hw", "hw", "hw")] and ("sw", "sw", "hw") in shown, shown
     assert "TSO segment size for non-tunneled packets is 200" in out and "64 to 9000" in out, out
@@ -193,11 +190,17 @@ def offloads(b):
 def explains(b):
     """explain last has the last error's reason, words and bytes, and the last refusal; lint on and off under traffic."""
     write(b.path("in.pcap"), [ether(0x88B5, bytes(3000))] * 7 + [ether(0x88B5, bytes(100))])
+    traffic = []
+
+    def goes_on(answer):
+        """Since it was asked first ports 1 and 2 have received 64 packets more."""
+        traffic.append(forwarded(answer)[-1][1])
+        return traffic[-1] >= traffic[0] + 64
     out = say(b, b.program, [vdev(0, "pcap:in.pcap:out.pcap"), *(v.replace("kilim", "kilim1").replace("vhca", "vhca1")
                                                                   for v in pair("e"))],
-              ["explain last", "start", None, "explain last", "stop", "lint on", "start tx_first",
-               None, "lint off", "lint on", None, "stop", "flow create 0 pattern eth / end actions queue index 9 / end",
-               "explain last", "port attach net_nothing0", "explain last", "quit"], "--port-topology=loop", wait=0.4)
+              ["explain last", "start", Until("explain last", lambda answer: "receives 7, " in answer), "explain last", "stop",
+               "lint on", "start tx_first", moved(total=65), "lint off", "lint on", Until("show fwd stats all", goes_on), "stop", "flow create 0 pattern eth / end actions queue index 9 / end",
+               "explain last", "port attach net_nothing0", "explain last", "quit"], "--port-topology=loop")
     parts = out.split("testpmd> explain last")
     assert "no completion with an error was seen" in parts[1] and "the last refusal" not in parts[1], parts[1]
     for text in ("receives 7, of them 7 frames longer than a buffer", "receive at WQE 6 of queue 0x",
