@@ -4,7 +4,8 @@
 put one behind the other (the analyzer follows paths of a main file only, so including them would not
 do): most of the work is the headers, which they share. A name that two of them define for themselves
 gets a number; where that does not help, each half of them is tried. Sources that were clean are not
-until one of them, a header of the project or .clang-tidy changes: stamps lie in BUILD/tidy.
+read again until one of them, a header of the project, the compiler's words, .clang-tidy or clang-tidy
+changes: stamps lie in BUILD/tidy, and say as well which sources are read by halves.
 NODES is how far paths are followed in each function, a small part of clang's own measure, which --long
 keeps: with that, five sixths of the work is in a few functions.
 
@@ -12,6 +13,7 @@ Usage: check_tidy.py ROOT BUILD [PART...]    PART: only sources whose path conta
 
 import collections
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -35,14 +37,25 @@ TYPE = re.compile(r"(?:struct|class|enum class|enum|union) (\w+)|using (\w+) =")
 OTHER = re.compile(r"(?!using |namespace |template|static_assert|friend |return )[A-Za-z_][^=({;\[]*?[ *&](\w+)(?=[\[(={;]| [={])")
 FURTHER = re.compile(r", (\w+) = ")
 BROKEN = "[clang-diagnostic-error]"
+OWN = [os.path.join("test/style", name) for name in ("check_tidy.py", "source.py")]
 
 
-def hash_of(root, paths):
-    total = hashlib.sha256()
+@functools.cache
+def version():
+    return subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def stamp_of(root, paths, command):
+    """A name for all that decides what is found in these sources."""
+    headers = set()
     for path in paths:
+        closure(root, path, headers)
+    total = hashlib.sha256(f"{command}\n{version()}\n".encode())
+    for path in [".clang-tidy", *OWN, *paths, *sorted(headers)]:
         with open(os.path.join(root, path), "rb") as f:
-            total.update(f.read())
-    return total.hexdigest()
+            text = f.read()
+        total.update(f"{path} {len(text)}\n".encode() + text)
+    return f"{total.hexdigest()}-{NODES}"
 
 
 def closure(root, path, seen):
@@ -192,35 +205,43 @@ def middle(paths):
     return min(borders or [len(paths) // 2], key=lambda i: abs(2 * i - len(paths)))
 
 
+def touch(path):
+    with open(path, "w", encoding="utf-8"):
+        pass
+
+
 def read_group(root, build, paths, command):
     """What clang-tidy finds in sources that are compiled alike."""
-    headers = set()
-    for path in paths:
-        closure(root, path, headers)
-    folder = os.path.join(build, "tidy")
-    stamp = f"{hash_of(root, ['.clang-tidy', 'test/style/check_tidy.py'] + paths + sorted(headers))}-{NODES}"
-    if os.path.exists(os.path.join(folder, stamp)):
+    stamp = os.path.join(build, "tidy", stamp_of(root, paths, command))
+    if os.path.exists(stamp):
         return ""
-    out = os.path.join(folder, f"{stamp}.cc")
-    if len(paths) == 1:
-        passed, text = tidy(build, f"{out}.d", os.path.join(root, paths[0]), command)
-    else:
-        own = command + "".join(f" -iquote {os.path.join(root, d)}" for d in sorted({os.path.dirname(p) for p in paths}))
-        doubled = same_names(root, paths)
-        begins = write_together(root, out, paths, doubled)
-        passed, text = tidy(build, f"{out}.d", out, own)
-        if BROKEN in text:
-            begins = put_together(root, build, out, paths, own, doubled)
-            if begins is None:
-                half = middle(paths)
-                return "\n".join(filter(None, (read_group(root, build, p, command) for p in (paths[:half], paths[half:]))))
-            passed, text = tidy(build, f"{out}.d", out, own)
-        text = name_sources(text, out, begins)
+    parted = f"{stamp}.parted"
+    found = None if os.path.exists(parted) else read_together(root, build, paths, command, f"{stamp}.cc")
+    if found is None:
+        touch(parted)
+        half = middle(paths)
+        return "\n".join(filter(None, (read_group(root, build, p, command) for p in (paths[:half], paths[half:]))))
+    passed, text = found
     if passed:
-        with open(os.path.join(folder, stamp), "w", encoding="utf-8"):
-            pass
+        touch(stamp)
         return ""
     return text.replace(os.path.relpath(root, build), ".").replace(root + "/", "/")
+
+
+def read_together(root, build, paths, command, out):
+    """(passed, text) of one run over these sources, or None: they do not go together."""
+    if len(paths) == 1:
+        return tidy(build, f"{out}.d", os.path.join(root, paths[0]), command)
+    command += "".join(f" -iquote {os.path.join(root, d)}" for d in sorted({os.path.dirname(p) for p in paths}))
+    doubled = same_names(root, paths)
+    begins = write_together(root, out, paths, doubled)
+    passed, text = tidy(build, f"{out}.d", out, command)
+    if BROKEN in text:
+        begins = put_together(root, build, out, paths, command, doubled)
+        if begins is None:
+            return None
+        passed, text = tidy(build, f"{out}.d", out, command)
+    return passed, name_sources(text, out, begins)
 
 
 def main(root, build, parts):
