@@ -93,6 +93,11 @@ class Pair:
         with open("/proc/{0}/task/{0}/children".format(launcher.pid), encoding="ascii") as f:
             return int(f.read().split()[0])
 
+    def resident_bytes(self, process):
+        """The most that the program has had of the machine's memory, its libraries' pages among them (proc(5), VmHWM)."""
+        with open(f"/proc/{self.program_of(process)}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmHWM:"))
+
     def kill(self, process):
         """Nothing is cleaned up: neither the program nor its launcher lives on."""
         os.kill(self.program_of(process), signal.SIGKILL)

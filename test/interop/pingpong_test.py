@@ -7,6 +7,7 @@ With KILIM_CHECK=long in the environment: all sizes, ways to wait and MTUs.
 import itertools
 import os
 import sys
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -69,6 +70,18 @@ class PingPong(pair.PairTest):
         text = self.good(["ibv_xsrq_pingpong", "-g", "0", "-n", "50"], clients=3,
                          server_words=["-c", "3"])
         self.assertEqual(text.count("success"), 4, text)
+
+    def test_memory(self):
+        """a process with a device and a queue pair takes at most 6.8 MiB"""
+        with mock.patch.dict(os.environ):
+            os.environ.pop("MALLOC_PERTURB_", None)    # Meson's: the allocator writes to all that it gives out
+            waits = pair.Pair(["ibv_rc_pingpong", "-g", "0"], clients=0)
+        try:
+            self.assertTrue(waits.port.listened(), waits.text())    # its queue pair is there
+            self.assertLess(waits.resident_bytes(waits.server), 6.8 * MIB)
+        finally:
+            waits.stop_all()
+            waits.port.socket.close()
 
     def test_rc_on_a_bad_wire(self):
         """ibv_rc_pingpong sends right data over a wire that loses, doubles and swaps frames"""
