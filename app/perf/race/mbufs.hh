@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The two ethdevs of the race, with rings that a Nic serves: net_kilim's queues on an emulated
-// NIC's, as net/kilim/ethdev_queues.cc makes them, and net_mlx5's as that driver made them. One
-// thread; only open() allocates.
+// NIC's, as net/kilim/ethdev_rxq.cc and ethdev_txq.cc make them, and net_mlx5's as that driver made
+// them. One thread; only open() allocates.
 #pragma once
 
 #include <cerrno>

@@ -221,7 +221,18 @@ int read_xstats(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count);
 int read_xstat_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned count);
 int reset_stats(rte_eth_dev* dev);
 
-// Descriptors (net/kilim/ethdev_queues.cc).
+// What a port tells (net/kilim/ethdev_info.cc).
+const uint32_t* tell_types(rte_eth_dev* dev);
+int tell_rx_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode);
+int tell_tx_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode);
+
+// How frames are spread (net/kilim/ethdev_rss.cc).
+int update_rss(rte_eth_dev* dev, rte_eth_rss_conf* conf);
+int tell_rss(rte_eth_dev* dev, rte_eth_rss_conf* conf);
+int update_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entries);
+int tell_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entries);
+
+// Descriptors (net/kilim/ethdev_run.cc).
 uint32_t count_rx(void* queue);
 int rx_status(void* queue, uint16_t offset);
 int tx_status(void* queue, uint16_t offset);

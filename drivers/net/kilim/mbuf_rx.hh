@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A receive queue whose buffers are mbufs of the application's mempool: one mbuf a receive, or
 // several where frames are scattered. Lies in memory that processes share, zeroed before; the
-// control path (net/kilim/ethdev_queues.cc) fills it in. Owner: the lcore that the application
+// control path (net/kilim/ethdev_rxq.cc) fills it in. Owner: the lcore that the application
 // polls the queue on. A burst never locks, logs or calls the system, but after an error.
 #pragma once
 

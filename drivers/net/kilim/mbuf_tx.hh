@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A transmit queue that sends mbufs from where they lie: any mempool's, clones, external buffers,
 // chains. A completion frees all mbufs of its burst. Lies in memory that processes share, zeroed
-// before; the control path (net/kilim/ethdev_queues.cc) fills it in. Owner: the lcore that the
+// before; the control path (net/kilim/ethdev_txq.cc) fills it in. Owner: the lcore that the
 // application sends on. A burst never locks or calls the system, but where it meets memory without
 // a key, and after an error.
 #pragma once
