@@ -16,6 +16,7 @@ using Tries = std::map<uint64_t, Try>;  // by the bit of the offload, which `nea
 extern const std::span<const Case> ethdev_runs;  // interrupts, devargs
 extern const std::span<const Case> ethdev_natives;
 extern const std::span<const Case> ethdev_filters;   // which frames are received
+extern const std::span<const Case> ethdev_joined;    // LRO
 extern const std::span<const Case> ethdev_keys;      // RSS by keys of the application
 extern const std::span<const Case> ethdev_limits;    // numbers of rte_eth_dev_info
 extern const std::span<const Case> ethdev_removals;  // reset, unplugging, a device that dies
@@ -23,6 +24,7 @@ extern const std::span<const Case> ethdev_rules;     // rte_flow
 extern const std::span<const Case> ethdev_tellers;   // what a port tells of itself
 const Tries& receive_tries();
 const Tries& send_tries();
+void joins_segments(EthPair& p);
 // In a process that has done nothing yet: ports, `what`, rte_eal_cleanup().
 int clean_up_after(const char* what);
 

@@ -32,6 +32,7 @@ struct PortAsk {
   uint16_t descriptors = 128;
   const uint8_t* key = nullptr;  // of RSS, 40 bytes
   bool link_events = false;
+  uint32_t max_lro = 0;  // max_lro_pkt_size
 };
 
 inline rte_mempool* mbuf_pool(const char* name, uint32_t count = 2047,
@@ -82,6 +83,7 @@ class EthPort {
     rte_eth_conf conf{};
     conf.rxmode.offloads = ask.rx;
     conf.rxmode.mtu = ask.mtu;
+    conf.rxmode.max_lro_pkt_size = ask.max_lro;
     conf.txmode.offloads = ask.tx;
     conf.intr_conf.rxq = ask.interrupts;
     conf.intr_conf.lsc = ask.link_events;

@@ -128,6 +128,7 @@ const Tries receives = {
     {RTE_ETH_RX_OFFLOAD_SCATTER, scatters},
     {RTE_ETH_RX_OFFLOAD_RSS_HASH, hashes},
     {RTE_ETH_RX_OFFLOAD_TIMESTAMP, stamps},
+    {RTE_ETH_RX_OFFLOAD_TCP_LRO, joins_segments},
 };
 }  // namespace
 

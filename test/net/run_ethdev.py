@@ -152,6 +152,38 @@ def offloads(b):
     t.quit()
 
 
+def joins(b):
+    """TCP segments of a stream arrive as one packet (LRO); a device that does not join refuses it by name."""
+    data = bytes(n * 7 % 251 for n in range(6000))
+    write(b.path("in.pcap"), [segment(data[at:at + 1000], seq=at, last=at == 5000) for at in range(0, 6000, 1000)])
+    own = ["--portmask=1", "--no-flush-rx", "--forward-mode=rxonly", "--enable-lro", "--max-lro-pkt-size=9000"]
+    vdev = ["net_kilim0,wire=pcap:in.pcap,lro_timeout_usec=1024"]
+    t = b.testpmd(vdev, *own, "--rx-offloads=0x201e")
+    assert "TCP_LRO" in t.say("show port 0 rx_offload capabilities"), t.log
+    assert "TCP_LRO" in t.say("show port 0 rx_offload configuration"), t.log
+    assert "Maximum configurable size of LRO aggregated packet: 65280" in t.say("show port info 0"), t.log
+    t.say("set verbose 1")
+    t.say_among("start", r"RTE_MBUF_F_RX_LRO", 1)
+    t.say("stop")
+    lengths = [int(n) for n in re.findall(r" length=(\d+)", t.log)]
+    assert sum(n - 54 for n in lengths) == 6000 and len(lengths) < 6, lengths
+    assert t.log.count("RTE_MBUF_F_RX_L4_CKSUM_GOOD") == len(lengths), t.log
+    now = t.stats(0)
+    assert now["rx_good_packets"] == len(lengths) and now["rx_joined"] == 6 - len(lengths), now
+    t.quit()
+    t = b.testpmd(vdev, *own[:-1], "--max-lro-pkt-size=65281", "--disable-device-start")
+    assert "max_lro_pkt_size 65281 > max allowed value 65280" in t.begin + t.say("port start 0"), t.log
+    t.quit()
+
+
+def segment(payload, seq, last):
+    """Of one TCP stream; the last one pushes."""
+    t = dpkt.tcp.TCP(sport=1000, dport=80, seq=seq, ack=9, flags=0x18 if last else 0x10, win=500, data=payload)
+    ip = dpkt.ip.IP(src=b"\xc6\x12\0\1", dst=b"\xc6\x12\0\2", p=6, data=t)
+    ip.len = len(ip)
+    return bytes(dpkt.ethernet.Ethernet(dst=b"\2\0\0\0\0\2", src=b"\2\0\0\0\0\1", data=ip))
+
+
 def checked(frame):
     """The frame's IPv4 packet with its checksums computed anew."""
     ip = dpkt.ip.IP(frame[18 if frame[12:14] == b"\x81\0" else 14:])
@@ -243,7 +275,7 @@ def detach(b):
     t.quit()
 
 
-CASES = [modes, counted, failing, tcp, queues, flows, offloads, sends, settings, first_day, detach, processes, examples, power]
+CASES = [modes, counted, failing, tcp, queues, flows, offloads, joins, sends, settings, first_day, detach, processes, examples, power]
 
 
 def main():

@@ -113,6 +113,7 @@ constexpr Row rows[] = {
     {"mprq_log_stride_num", "1 to 16; default 6; of the ethdev: strides of a receive, by their logarithm", &Devargs::log_strides, 1, 16, false, nullptr},
     {"mprq_log_stride_size", "6 to 13; default 11; of the ethdev: bytes of a stride, by their logarithm", &Devargs::log_stride_bytes, 6, 13, false, nullptr},
     {"mprq_max_memcpy_len", "0 to 65535; default 128; of the ethdev: packets up to this length are copied into mbufs", &Devargs::copied, 0, 65535, false, nullptr},
+    {"lro_timeout_usec", "0 to 65535; default 0, the shortest that the device has; of the ethdev: microseconds that a joined frame (LRO) waits for segments", &Devargs::lro_timeout_us, 0, 65535, false, nullptr},
     {"inline_recv", "refused on packet ports; connections of the library have it", nullptr, 0, 0, false, parse_inline},
 };
 // clang-format on

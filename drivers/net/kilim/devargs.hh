@@ -31,6 +31,7 @@ struct Devargs {
   uint32_t log_strides = 6;        // mprq_log_stride_num
   uint32_t log_stride_bytes = 11;  // mprq_log_stride_size
   uint32_t copied = 128;           // mprq_max_memcpy_len: longer packets stay where they lie
+  uint32_t lro_timeout_us = 0;     // lro_timeout_usec: how long a frame of LRO waits for segments
 };
 
 // Why the arguments were refused: a sentence for people.

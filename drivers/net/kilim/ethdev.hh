@@ -49,7 +49,8 @@ struct EthdevRx {
   uint16_t descriptors = 0;
   rte_mempool* pool = nullptr;
   rte_eth_rxconf conf{};
-  uint32_t segments = 1;
+  uint32_t of_frame = 1;  // mbufs that a frame of the MTU takes
+  uint32_t segments = 1;  // mbufs of a receive
   device::OwnedCq cq;
   device::OwnedRwq rwq;
   rte_mempool* stride_pool = nullptr;  // of receives of several packets
@@ -160,7 +161,12 @@ class Ethdev {
   template <typename Change>
   int change_filter(Change change) noexcept;
   [[nodiscard]] uint32_t segments_for(rte_mempool& pool, uint64_t offloads,
-                                      uint32_t mtu) const noexcept;
+                                      uint32_t bytes) const noexcept;
+  [[nodiscard]] uint32_t max_lro_bytes() const noexcept;
+  [[nodiscard]] uint32_t longest_of(uint64_t offloads, uint32_t mtu) const noexcept;
+  int check_lro(const EthdevRx& rx) const noexcept;
+  int size_receives(EthdevRx& rx) const noexcept;
+  [[nodiscard]] device::Lro lro_of(const EthdevRx& rx) const noexcept;
   [[nodiscard]] bool polled() const noexcept { return port_.poller().fn != nullptr; }
   int start_interrupts() noexcept;
   void stop_interrupts() noexcept;
@@ -198,6 +204,11 @@ class Ethdev {
   bool queues_run_ = false;  // from start() to stop()
 };
 
+// True: the queue takes TCP segments that the device joined (LRO).
+inline bool joins(const EthdevRx& rx) noexcept {
+  return (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0;
+}
+
 // The port of an ethdev of ours, in the primary process.
 inline Ethdev& ethdev_of(const rte_eth_dev* dev) noexcept {
   return *static_cast<SharedPort*>(dev->data->dev_private)->owner;
@@ -211,6 +222,8 @@ extern const eth_dev_ops ethdev_ops;
 extern const eth_dev_ops secondary_ops;
 // Of rte_flow.
 extern const rte_flow_ops ethdev_flow_ops;
+
+inline constexpr uint32_t around_mtu = RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;  // of a frame
 
 // In a secondary process: attaches to the port that the primary process has. ENODEV.
 int attach_secondary(rte_vdev_device& vdev) noexcept;

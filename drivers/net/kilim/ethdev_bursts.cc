@@ -20,11 +20,12 @@ uint16_t no_packets(void*, rte_mbuf**, uint16_t) {
 
 }  // namespace
 
-// Completions that share entries are not of receives of several mbufs.
+// Completions that share entries are not of receives of several mbufs, nor of joined TCP segments
+// (DPDK drivers/net/mlx5/mlx5_devx.c, mlx5_rxq_create_devx_cq_resources()).
 bool Ethdev::compresses() const noexcept {
   if (args_.compress == 0) return false;
   for (const EthdevRx& rx : rx_)
-    if (rx.segments > 1) return false;
+    if (rx.segments > 1 || joins(rx)) return false;
   return true;
 }
 
@@ -34,7 +35,7 @@ bool Ethdev::compresses() const noexcept {
 bool Ethdev::strides() const noexcept {
   if (args_.strided == 0 || rx_.size() < args_.strided_rxqs) return false;
   return std::all_of(rx_.begin(), rx_.end(), [](const EthdevRx& rx) {
-    return rx.segments == 1 && rx.pool != nullptr &&
+    return rx.of_frame == 1 && rx.pool != nullptr &&
            (rte_pktmbuf_priv_flags(rx.pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0;
   });
 }
@@ -60,6 +61,7 @@ int Ethdev::make_strides(EthdevRx& rx, MbufRx& q) noexcept {
   s.log_bytes = static_cast<uint8_t>(args_.log_stride_bytes);
   s.log_count = static_cast<uint8_t>(args_.log_strides);
   s.copied = args_.copied;
+  s.chains = (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
   s.buffers = static_cast<StrideBuffer**>(
       rte_zmalloc_socket("kilim_queue", receives * sizeof(void*), RTE_CACHE_LINE_SIZE, node));
   rx.stride_pool = s.pool = make_stride_pool(4 * receives + 1, stride_bytes(s), node);
@@ -75,7 +77,8 @@ RxForm Ethdev::form_of(uint16_t queue) const noexcept {
   return {.extra = marks_ || tunnels_ || (rx.conf.offloads & looks) != 0,
           .scattered = rx.segments > 1,
           .compressed = compresses(),
-          .strided = strides()};
+          .strided = strides(),
+          .lro = joins(rx)};
 }
 
 // A port's queues may differ: each form does what the ones before it do, for receives of one mbuf
@@ -88,7 +91,9 @@ RxForm Ethdev::form() const noexcept {
     form.scattered = form.scattered || f.scattered;
     form.compressed = form.compressed || f.compressed;
     form.strided = form.strided || f.strided;
+    form.lro = form.lro || f.lro;
   }
+  form.scattered = form.scattered || (form.lro && !form.strided);
   form.extra = form.extra || form.scattered || form.compressed || form.strided;
   return form;
 }

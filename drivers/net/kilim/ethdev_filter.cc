@@ -124,10 +124,13 @@ int Ethdev::set_mtu(uint16_t mtu) noexcept {
   const std::lock_guard guard(lock_);
   for (const EthdevRx& rx : rx_) {
     if (rx.queue == nullptr) continue;
-    const uint32_t segments = segments_for(*rx.pool, rx.conf.offloads, mtu);
+    const uint64_t offloads = rx.conf.offloads;
+    const uint32_t segments = segments_for(*rx.pool, offloads, longest_of(offloads, mtu));
     if (segments == 0)
       return refuse({EINVAL, "frames of this MTU do not fit into the mbufs of a receive queue"});
-    if (rx.rwq && segments > rx.segments)
+    const bool more =
+        strides() ? segments_for(*rx.pool, offloads, mtu + around_mtu) > 1 : segments > rx.segments;
+    if (rx.rwq && more)
       return refuse({EBUSY, "receives of this MTU take more mbufs: stop the port before"});
   }
   return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an ethdev tells of its port: limits, offloads, packet types, how its bursts work.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -10,6 +11,9 @@ namespace kilim::net {
 namespace {
 
 constexpr uint32_t longest_mtu = 9978;  // what mlx5's interfaces take at most (ip -d link: maxmtu)
+
+// Of LRO (drivers/net/mlx5/mlx5.h, MLX5_MAX_LRO_SIZE).
+constexpr uint32_t longest_lro = device::LroCaps::most_units * device::LroCaps::unit_bytes;
 
 uint64_t rx_capabilities(const device::Caps& caps) noexcept {
   return RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_TIMESTAMP |
@@ -43,12 +47,18 @@ int Ethdev::fill_info(rte_eth_dev_info& info) noexcept {
   info.max_mac_addrs = flow::max_filter_macs;
   info.rx_offload_capa = info.rx_queue_offload_capa = rx_capabilities(caps);
   info.rx_queue_offload_capa &= ~uint64_t{RTE_ETH_RX_OFFLOAD_VLAN_FILTER};
+  if (caps.lro.supported && port_.number() == 1) {  // as the device makes its TIRs
+    info.rx_offload_capa |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
+    info.rx_queue_offload_capa |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
+    info.max_lro_pkt_size = longest_lro;
+  }
   info.tx_offload_capa = tx_capabilities(caps.tx);
   info.tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   info.reta_size = reta_entries;
   info.hash_key_size = flow::hash_key_bytes;
   info.flow_type_rss_offloads = all_rss_hf | rss_levels_of(caps);
-  info.rx_desc_lim = {static_cast<uint16_t>(port::max_depth), port::min_depth, 1, 16, 0};
+  info.rx_desc_lim = {static_cast<uint16_t>(port::max_depth), port::min_depth, 1,
+                      static_cast<uint16_t>(std::min(caps.max_sge, most_segments)), 0};
   info.tx_desc_lim = {static_cast<uint16_t>(port::max_depth), port::min_depth, 1, burst::max_pieces,
                       burst::max_pieces};
   info.default_rxportconf = {32, static_cast<uint16_t>(args_.rxd),
@@ -80,12 +90,13 @@ const uint32_t* tell_types(rte_eth_dev*) {
 
 int tell_rx_mode(rte_eth_dev* dev, uint16_t, rte_eth_burst_mode* mode) {
   const RxForm f = ethdev_of(dev).form();
-  (void)std::snprintf(mode->info, sizeof mode->info, "%s%s%s",
+  (void)std::snprintf(mode->info, sizeof mode->info, "%s%s%s%s",
                       f.scattered    ? "Scattered"
                       : f.compressed ? "Compressed completions"
                       : f.strided    ? "Several packets a receive (MPRQ)"
                                      : "Scalar",
                       f.extra ? " with tags, marks, times, tunnels" : "",
+                      f.lro ? ", joined TCP segments (LRO)" : "",
                       dev->rx_pkt_burst == select_mbuf_rx(f, true) ? ", runs the device" : "");
   return 0;
 }

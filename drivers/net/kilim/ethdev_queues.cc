@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The queues of an ethdev together: made on the device when the port starts, and given up when it
 // stops. Each by itself: ethdev_rxq.cc, ethdev_txq.cc.
+#include <algorithm>
 #include <cerrno>
 
 #include "net/kilim/ethdev.hh"
@@ -11,15 +12,16 @@ int Ethdev::make_queues() noexcept {
   std::vector<port::RxTarget> targets;
   for (std::size_t i = 0; i < rx_.size(); i++) {
     if (rx_[i].queue == nullptr) return refuse({EINVAL, "a receive queue is not set up"});
-    rx_[i].segments = segments_for(*rx_[i].pool, rx_[i].conf.offloads, dev_->data->mtu);
-    if (rx_[i].segments == 0)
-      return refuse({EINVAL, "the MTU does not fit into the mbufs of a receive"});
+    if (const int e = size_receives(rx_[i]); e != 0) return e;
   }
+  if (strides())  // where frames lie is divided otherwise
+    for (EthdevRx& rx : rx_) rx.segments = 1;
+  dev_->data->lro = std::any_of(rx_.begin(), rx_.end(), joins) ? 1 : 0;
   for (const EthdevTx& tx : tx_)
     if (tx.queue == nullptr) return refuse({EINVAL, "a transmit queue is not set up"});
   for (std::size_t i = 0; i < rx_.size(); i++) {
     if (const int e = make_rx(static_cast<uint16_t>(i)); e != 0) return e;
-    targets.push_back({rx_[i].rwq->handle, {}});
+    targets.push_back({rx_[i].rwq->handle, lro_of(rx_[i])});
   }
   for (std::size_t i = 0; i < tx_.size(); i++) {
     if (const int e = make_tx(static_cast<uint16_t>(i)); e != 0) return e;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How queues of an ethdev run: each starts, stops and comes back to work after an error by itself,
 // and tells how full it is. Control operations, and bursts after an error.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -47,7 +48,8 @@ uint32_t drop_completions(MbufRx& q) noexcept {
   for (const prm::Cqe* e; (e = cq.peek(0)) != nullptr;) {
     const bool error = queue::Cq::is_error(e->op_own);
     const uint32_t n = error ? 1 : queue::Cq::completions(*e);
-    frames += error || is_filler(q, *e) ? 0 : n;
+    // A joined frame is as many as its segments.
+    if (!error && !is_filler(q, *e)) frames += std::max(n, prm::cqe::lro_num_seg::get(*e));
     cq.consume_block(n);
   }
   cq.restore_record();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive queues of an ethdev: what the application sets up, what is made of it on the device when
 // the port starts. What becomes of them then is in ethdev_run.cc.
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -17,8 +18,9 @@
 namespace kilim::net {
 namespace {
 
-constexpr uint32_t beyond_frame = RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;  // of an MTU
-constexpr uint32_t most_segments = 16;
+// Headers of a joined frame lie in its first mbuf: two VLAN tags, IPv6, TCP with all options (DPDK
+// drivers/net/mlx5/mlx5_rxq.c, MLX5_MAX_LRO_HEADER_FIX).
+constexpr uint32_t most_headers = around_mtu + 40 + 60;
 
 // Descriptors are mbufs, as in DPDK's mlx5 driver (mlx5_rxq_new()): a scattered receive has
 // several.
@@ -61,33 +63,75 @@ void write_receives(MbufRx& q, const queue::RqGeometry& geometry, Lkey key) noex
 
 }  // namespace
 
-uint32_t Ethdev::segments_for(rte_mempool& pool, uint64_t offloads, uint32_t mtu) const noexcept {
-  const uint32_t room = room_of(pool), frame = mtu + beyond_frame;
+// 0: frames of so many bytes do not fit.
+uint32_t Ethdev::segments_for(rte_mempool& pool, uint64_t offloads, uint32_t bytes) const noexcept {
+  const uint32_t room = room_of(pool);
   if (room == 0) return 0;
-  if (frame <= room) return 1;
+  if (bytes <= room) return 1;
   if ((offloads & RTE_ETH_RX_OFFLOAD_SCATTER) == 0) return 0;
-  const uint32_t n = (frame + room - 1) / room;
+  const uint32_t n = (bytes + room - 1) / room;
   return n <= most_segments && n <= port_.device().caps().max_sge ? n : 0;
+}
+
+// Without a size of its own it is that of a frame (DPDK lib/ethdev/rte_ethdev.c,
+// rte_eth_rx_queue_setup()).
+uint32_t Ethdev::max_lro_bytes() const noexcept {
+  const uint32_t asked = dev_->data->dev_conf.rxmode.max_lro_pkt_size;
+  return asked != 0 ? asked : dev_->data->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+}
+
+// Of the frames that a queue receives, joined ones among them.
+uint32_t Ethdev::longest_of(uint64_t offloads, uint32_t mtu) const noexcept {
+  const uint32_t frame = mtu + around_mtu;
+  return (offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0 ? std::max(frame, max_lro_bytes()) : frame;
+}
+
+int Ethdev::check_lro(const EthdevRx& rx) const noexcept {
+  if (!joins(rx)) return 0;
+  const device::LroCaps& caps = port_.device().caps().lro;
+  if (!caps.supported) return refuse({ENOTSUP, "the device joins no TCP segments (LRO)"});
+  if (room_of(*rx.pool) < most_headers)
+    return refuse({ENOTSUP, "joined TCP segments (LRO) need 122 bytes in the first mbuf"});
+  if (caps.units(max_lro_bytes()) == 0)
+    return refuse({EINVAL, "max_lro_pkt_size is too small for a unit of 256 bytes"});
+  return 0;
+}
+
+int Ethdev::size_receives(EthdevRx& rx) const noexcept {
+  if (const int e = check_lro(rx); e != 0) return e;
+  const uint32_t mtu = dev_->data->mtu;
+  rx.of_frame = segments_for(*rx.pool, rx.conf.offloads, mtu + around_mtu);
+  rx.segments = segments_for(*rx.pool, rx.conf.offloads, longest_of(rx.conf.offloads, mtu));
+  if (rx.segments != 0) return 0;
+  return refuse({EINVAL, rx.of_frame == 0
+                             ? "a frame of the MTU does not fit into the mbufs of a receive: "
+                               "larger mbufs, RTE_ETH_RX_OFFLOAD_SCATTER, or a smaller MTU"
+                             : "max_lro_pkt_size does not fit into the mbufs of a receive: "
+                               "larger mbufs, RTE_ETH_RX_OFFLOAD_SCATTER, or a smaller size"});
+}
+
+// What a queue takes of joined TCP segments: no frame is longer than its receives have room for.
+device::Lro Ethdev::lro_of(const EthdevRx& rx) const noexcept {
+  if (!joins(rx)) return {};
+  const MbufRx& q = *rx.queue;
+  const uint32_t room = q.strides.log_count != 0 ? stride_bytes(q.strides) : q.room * q.segments;
+  return {.max_bytes = std::min(room, max_lro_bytes()), .timeout_us = args_.lro_timeout_us};
 }
 
 int Ethdev::set_up_rx(uint16_t queue, uint16_t descriptors, const rte_eth_rxconf& conf,
                       rte_mempool& pool) noexcept {
   const std::lock_guard guard(lock_);
   release_rx(queue);
-  const uint64_t offloads = conf.offloads | dev_->data->dev_conf.rxmode.offloads;
-  if (segments_for(pool, offloads, dev_->data->mtu) == 0)
-    return refuse({EINVAL,
-                   "a frame of the MTU does not fit into the mbufs of a receive: larger "
-                   "mbufs, RTE_ETH_RX_OFFLOAD_SCATTER, or a smaller MTU"});
-  if (Status s = memory_.add_pool(pool); !s) return refuse(s.error());
   EthdevRx& rx = rx_[queue];
+  rx.pool = &pool;
+  rx.conf = conf;
+  rx.conf.offloads = conf.offloads | dev_->data->dev_conf.rxmode.offloads;
+  if (const int e = size_receives(rx); e != 0) return e;
+  if (Status s = memory_.add_pool(pool); !s) return refuse(s.error());
   rx.queue = shared_array<MbufRx>(1, dev_->data->numa_node);
   if (rx.queue == nullptr) return refuse({ENOMEM, "no memory for a receive queue"});
   new (rx.queue) MbufRx{};
   rx.descriptors = descriptors;
-  rx.pool = &pool;
-  rx.conf = conf;
-  rx.conf.offloads = offloads;
   dev_->data->rx_queues[queue] = rx.queue;
   return 0;
 }

@@ -27,9 +27,10 @@ struct Name {
   Counter Counts::*count;
 };
 constexpr Name<RxCounts> rx_names[] = {
-    {"failures", &RxCounts::errors},     {"too_long", &RxCounts::too_long},
-    {"no_mbuf", &RxCounts::no_mbuf},     {"compressed", &RxCounts::compressed},
-    {"discarded", &RxCounts::discarded}, {"recoveries", &RxCounts::recoveries},
+    {"failures", &RxCounts::errors},       {"too_long", &RxCounts::too_long},
+    {"no_mbuf", &RxCounts::no_mbuf},       {"compressed", &RxCounts::compressed},
+    {"joined", &RxCounts::joined},         {"discarded", &RxCounts::discarded},
+    {"recoveries", &RxCounts::recoveries},
 };
 constexpr Name<TxCounts> tx_names[] = {
     {"dropped", &TxCounts::errors},
@@ -37,7 +38,7 @@ constexpr Name<TxCounts> tx_names[] = {
     {"lost", &TxCounts::lost},
     {"recoveries", &TxCounts::recoveries},
 };
-constexpr const char* port_names[] = {"rx_out_of_buffer", "tx_dropped_of_secondaries"};
+constexpr const char* port_names[] = {"rx_out_of_buffer", "tx_dropped_of_secondaries", "rx_joined"};
 
 // Calls each(name, queue or -1, value) for all of them, in one order.
 template <typename Each>
@@ -45,6 +46,10 @@ void for_all(rte_eth_dev* dev, Each each) {
   const SharedPort& s = shared_of(dev);
   each("", port_names[0], -1, s.missed.read() - s.missed_base);
   each("", port_names[1], -1, __atomic_load_n(&s.secondary_dropped, __ATOMIC_RELAXED));
+  uint64_t joined = 0;
+  for (int q = 0; q < dev->data->nb_rx_queues; q++)
+    joined += since(s.rx[q].joined, s.rx_base[q].joined);
+  each("", port_names[2], -1, joined);
   for (int q = 0; q < dev->data->nb_rx_queues; q++)
     for (const auto& n : rx_names)
       each("rx", n.name, q, since(s.rx[q].*n.count, s.rx_base[q].*n.count));

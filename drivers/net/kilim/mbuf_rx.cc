@@ -79,8 +79,9 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
   if (rows != 0) ring_rx(q);
 }
 
-// An error's mbufs go back to the mempool; one of a flush says that the queue is down.
-[[gnu::noinline, gnu::cold]] void take_error(MbufRx& q, const prm::Cqe& e) noexcept {
+// An error's mbuf goes back to the mempool, or, where rows are not refilled, stays in its WQE; one
+// of a flush says that the queue is down.
+[[gnu::noinline, gnu::cold]] void take_error(MbufRx& q, const prm::Cqe& e, bool stays) noexcept {
   const queue::Completion c = queue::decode_error(e);
   rte_mbuf** const some = q.mbufs + std::size_t{q.ci & q.mask} * q.segments;
   q.cq->consume(1);
@@ -95,7 +96,7 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
     ring_rx(q);
     return;
   }
-  if (q.segments != 1) {  // they stay in the WQE, which is posted again
+  if (stays) {
     q.ci++;
     q.pi++;
     ring_rx(q);
@@ -106,14 +107,14 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
 }
 
 // What did not look like the next packet: nothing, an error, or the ring's end.
-[[gnu::noinline]] bool clear_front(MbufRx& q) noexcept {
+[[gnu::noinline]] bool clear_front(MbufRx& q, bool scattered) noexcept {
   if (q.down) {
     q.port->recover_rx(q.number);
     return false;
   }
   const prm::Cqe* const e = q.cq->peek(0);
   if (e == nullptr || !queue::Cq::is_error(e->op_own)) return false;
-  take_error(q, *e);
+  take_error(q, *e, scattered);
   return !q.down;
 }
 
@@ -150,11 +151,12 @@ template <bool extra>
 
 // Chains the mbufs that a frame of `length` bytes filled; the WQE gets others. nullptr: the mempool
 // has none, and the frame is dropped.
+template <bool lro>
 rte_mbuf* take_chain(MbufRx& q, const prm::Cqe& e, uint32_t length) noexcept {
   const uint32_t wqe = q.ci & q.mask;
   rte_mbuf** const mine = q.mbufs + std::size_t{wqe} * q.segments;
   const uint32_t used = length <= q.room ? 1 : (length + q.room - 1) / q.room;
-  rte_mbuf* fresh[16];
+  rte_mbuf* fresh[most_segments];
   if (rte_mempool_get_bulk(q.pool, reinterpret_cast<void**>(fresh), used) != 0) {
     q.counts->no_mbuf.add(used);
     return nullptr;
@@ -177,16 +179,19 @@ rte_mbuf* take_chain(MbufRx& q, const prm::Cqe& e, uint32_t length) noexcept {
     (void)post(q, segment(q, wqe, k), *fresh[k]);
   }
   last->next = nullptr;
+  if constexpr (lro)
+    if (burst::is_joined(e)) end_joined(q, *head, e);
   return head;
 }
 
+template <bool lro>
 uint16_t take_scattered(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   uint32_t n = 0, seen = 0;
   uint64_t bytes = 0;
   for (const prm::Cqe* e; n < want && (e = q.cq->peek(0)) != nullptr; seen++) {
     if (queue::Cq::is_error(e->op_own)) break;
     const uint32_t length = e->byte_cnt.host();
-    if (rte_mbuf* const m = take_chain(q, *e, length)) {
+    if (rte_mbuf* const m = take_chain<lro>(q, *e, length)) {
       out[n++] = m;
       bytes += length;
     }
@@ -246,9 +251,9 @@ uint16_t take_compressed(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
 template <RxForm F>
 [[gnu::always_inline]] inline uint16_t take(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   if constexpr (F.scattered)
-    return take_scattered(q, out, want);
+    return take_scattered<F.lro>(q, out, want);
   else if constexpr (F.strided)
-    return take_strided(q, out, want);
+    return take_strided<F.lro>(q, out, want);
   else if constexpr (F.compressed)
     return take_compressed(q, out, want);
   else
@@ -260,7 +265,7 @@ template <RxForm F>
                                                      uint16_t want) noexcept {
   q.keys.refresh();
   uint16_t n = take<F>(q, out, want);
-  if (n == 0 && clear_front(q)) n = take<F>(q, out, want);
+  if (n == 0 && clear_front(q, F.scattered)) n = take<F>(q, out, want);
   if constexpr (!F.scattered && !F.strided) {
     if (q.mask + 1 - (q.pi - q.ci) >= MbufRx::row && !q.down) refill_rows(q);
   }
@@ -291,6 +296,8 @@ constexpr RxRow rx_rows[] = {
     rx_row<RxForm{.extra = true, .scattered = true}>,
     rx_row<RxForm{.extra = true, .compressed = true}>,
     rx_row<RxForm{.extra = true, .strided = true}>,
+    rx_row<RxForm{.extra = true, .scattered = true, .lro = true}>,
+    rx_row<RxForm{.extra = true, .strided = true, .lro = true}>,
 };
 
 }  // namespace

@@ -27,9 +27,12 @@ struct RxCounts {
   Counter too_long;    // how many of them: frames longer than the receive's buffers
   Counter no_mbuf;     // mbufs that the mempool did not have
   Counter compressed;  // packets that shared entries of the completion queue
+  Counter joined;      // TCP segments that became part of the packet before them (LRO)
   Counter discarded;   // frames that lay in the queue when it was stopped or recovered
   Counter recoveries;  // times that the queue was taken back to work after an error
 };
+
+inline constexpr uint32_t most_segments = 32;  // mbufs of a receive
 
 // What a burst looks for besides hash, type, checksums and length.
 struct RxForm {
@@ -37,6 +40,7 @@ struct RxForm {
   bool scattered = false;   // several mbufs a packet
   bool compressed = false;  // completions that share entries
   bool strided = false;     // several packets a receive (net/kilim/mbuf_strides.hh)
+  bool lro = false;         // TCP segments that the device joined
   friend constexpr bool operator==(RxForm, RxForm) noexcept = default;
 };
 
@@ -48,6 +52,7 @@ struct MbufStrides {
   uint32_t used;           // strides of the oldest buffer
   uint32_t end;            // where its last packet ends, in bytes
   uint32_t copied;         // packets up to this length are copied into mbufs
+  bool chains;             // into several mbufs too
   StrideBuffer** buffers;  // of posted receives
   StrideBuffer* spare;     // the next one; nullptr: there was none, and all packets are copied
   rte_mempool* pool;       // of them

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/kilim/mbuf_strides.hh"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -53,9 +55,37 @@ void attach(StrideBuffer* b, rte_mbuf& m, std::byte* from, uint16_t headroom, ui
   m.data_len = static_cast<uint16_t>(length);
 }
 
-// Fills in an mbuf for the packet of this entry; false: it has no place, and is dropped. Copied is
-// what is short, what would leave too little headroom, and all while there is no spare buffer.
-bool take_packet(MbufRx& q, rte_mbuf& m, const prm::Cqe& e, uint32_t length) noexcept {
+// Copies a packet that is longer than `m`, an mbuf of the mempool, into that one and further ones.
+// False: the mempool has none.
+[[gnu::noinline]] bool copy_chain(const MbufRx& q, rte_mbuf& m, const std::byte* from,
+                                  uint32_t length) noexcept {
+  rte_mbuf*
+      more[(UINT16_MAX + 63) / 64];  // of 64 bytes at least (rte_eth_dev_info::min_rx_bufsize)
+  const uint32_t count = (length - 1) / q.room;
+  if (count > std::size(more) ||
+      rte_mempool_get_bulk(q.pool, reinterpret_cast<void**>(more), count) != 0)
+    return false;
+  rte_mbuf* last = &m;
+  for (uint32_t k = 0, at = 0; k <= count; k++, at += q.room) {
+    if (k != 0) {
+      rte_mbuf* const next = more[k - 1];
+      std::memcpy(&next->rearm_data, &q.rearm, sizeof q.rearm);
+      next->ol_flags = q.base_flags;
+      last = last->next = next;
+    }
+    last->data_len = static_cast<uint16_t>(std::min(length - at, q.room));
+    std::memcpy(rte_pktmbuf_mtod(last, void*), from + at, last->data_len);
+  }
+  last->next = nullptr;
+  m.nb_segs = static_cast<uint16_t>(count + 1);
+  return true;
+}
+
+enum class Taken : uint8_t { done, no_mbuf, dropped };
+
+// Fills in an mbuf for the packet of this entry, or it has no place and is dropped. Copied is what
+// is short, what would leave too little headroom, and all while there is no spare buffer.
+Taken take_packet(MbufRx& q, rte_mbuf& m, const prm::Cqe& e, uint32_t length) noexcept {
   MbufStrides& s = q.strides;
   StrideBuffer* const b = s.buffers[q.ci & q.mask];
   // A device that counts beyond the buffer is believed no further than the buffer's end.
@@ -64,16 +94,19 @@ bool take_packet(MbufRx& q, rte_mbuf& m, const prm::Cqe& e, uint32_t length) noe
   const bool roomy = free >= RTE_PKTMBUF_HEADROOM;
   const bool inside = length <= stride_bytes(s) - at;
   std::byte* const from = b->data() + at;
-  s.end = at + length;
-  if (!inside || length > UINT16_MAX - RTE_PKTMBUF_HEADROOM) return false;
   const bool fits = length <= q.room;
-  if (fits && (length <= s.copied || s.spare == nullptr || !roomy)) {
+  const bool whole = inside && length <= UINT16_MAX - RTE_PKTMBUF_HEADROOM;
+  Taken taken = Taken::done;
+  if (whole && fits && (length <= s.copied || s.spare == nullptr || !roomy))
     std::memcpy(rte_pktmbuf_mtod(&m, void*), from, length);
-    return true;
-  }
-  if (s.spare == nullptr) return false;
-  attach(b, m, from, static_cast<uint16_t>(roomy ? RTE_PKTMBUF_HEADROOM : free), length);
-  return true;
+  else if (whole && s.spare != nullptr)
+    attach(b, m, from, static_cast<uint16_t>(roomy ? RTE_PKTMBUF_HEADROOM : free), length);
+  else if (whole && s.chains)
+    taken = copy_chain(q, m, from, length) ? Taken::done : Taken::no_mbuf;
+  else
+    taken = Taken::dropped;
+  if (taken != Taken::no_mbuf) s.end = at + length;
+  return taken;
 }
 
 // Pools that were given up while mbufs were attached to their buffers.
@@ -120,6 +153,7 @@ void give_up_stride_pool(rte_mempool* pool) noexcept {
 }
 
 // As rx_burst_strides() (kilim/burst/rx_strides.hh). An entry without data gives strides back.
+template <bool lro>
 uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   MbufStrides& s = q.strides;
   const uint32_t before = q.pi;
@@ -139,11 +173,18 @@ uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
       std::memcpy(static_cast<void*>(&each), static_cast<const void*>(e), sizeof each);
       each.byte_cnt = be32{word & 0xffff};
       const uint32_t length = write_mbuf<true>(q, {q.rearm, q.base_flags}, *m, each);
-      if (take_packet(q, *m, *e, length)) {
+      const Taken taken = take_packet(q, *m, *e, length);
+      if (taken == Taken::done) {
+        if constexpr (lro)
+          if (burst::is_joined(*e)) end_joined(q, *m, *e);
         out[n++] = m;
         bytes += length;
       } else {
         rte_mempool_put(q.pool, m);
+        if (taken == Taken::no_mbuf) {
+          q.counts->no_mbuf.add(1);
+          break;  // the packet waits
+        }
         q.counts->errors.add(1);
         q.counts->too_long.add(1);
       }
@@ -157,6 +198,9 @@ uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   q.counts->bytes.add(bytes);
   return static_cast<uint16_t>(n);
 }
+
+template uint16_t take_strided<false>(MbufRx&, rte_mbuf**, uint32_t) noexcept;
+template uint16_t take_strided<true>(MbufRx&, rte_mbuf**, uint32_t) noexcept;
 
 void end_strides(MbufRx& q) noexcept {
   MbufStrides& s = q.strides;

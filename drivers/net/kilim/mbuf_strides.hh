@@ -36,6 +36,8 @@ rte_mempool* make_stride_pool(uint32_t count, uint32_t bytes, int node) noexcept
 // pool is made or given up.
 void give_up_stride_pool(rte_mempool* pool) noexcept;
 
+// `lro`: TCP segments may be joined.
+template <bool lro>
 uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept;
 // Posts a buffer at each WQE; returns how many.
 uint32_t fill_strided(MbufRx& q) noexcept;

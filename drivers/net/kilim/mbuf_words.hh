@@ -11,6 +11,7 @@
 
 #include "kilim/base/barrier.hh"
 #include "kilim/base/mmio.hh"
+#include "kilim/burst/joined.hh"
 #include "kilim/burst/packet_words.hh"
 #include "kilim/prm/cqe.hh"
 #include "net/kilim/mbuf_rx.hh"
@@ -88,6 +89,16 @@ template <bool extra>
 #endif
   if constexpr (extra) write_extra(q, m, e);
   return length;
+}
+
+// A packet of several TCP segments, whose headers lie in its first mbuf, becomes one of its own.
+[[gnu::noinline]] inline void end_joined(const MbufRx& q, rte_mbuf& m, const prm::Cqe& e) noexcept {
+  q.counts->joined.add(prm::cqe::lro_num_seg::get(e) - 1);
+  const burst::JoinedFrame f =
+      burst::mend_joined({rte_pktmbuf_mtod(&m, std::byte*), m.data_len}, m.pkt_len, e);
+  if (f.mss == 0) return;
+  m.ol_flags |= RTE_MBUF_F_RX_LRO;
+  m.tso_segsz = f.mss;
 }
 
 }  // namespace kilim::net
