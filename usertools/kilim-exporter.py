@@ -33,6 +33,7 @@ PORT_COUNTS = {
     "rx_errors": "Receive completions with an error",
     "rx_too_long": "Frames longer than a packet buffer",
     "rx_discarded": "Frames that lay in a queue that was stopped or recovered",
+    "rx_joined": "TCP segments that became part of the packet before them (LRO)",
     "tx_errors": "Send completions with an error",
     "keys_bound": "Mkeys bound for packets",
     "keys_ended": "Mkeys of packets invalidated",
@@ -44,6 +45,7 @@ QUEUE_COUNTS = {
     "bytes": "Bytes of a queue",
     "errors": "Completions with an error of a queue",
     "no_buffer": "Refills of a queue that found the pool empty",
+    "joined": "TCP segments of a queue that became part of the packet before them (LRO)",
 }
 WORKER_COUNTS = {
     "rounds": "Rounds of a poll loop",

@@ -108,6 +108,8 @@ class View:
             before = old.ports.get(port, values)
             said = [f"{text} {values[name]}{'!' if values[name] > before.get(name, 0) else ''}"
                     for name, text in DROPS.items() if values[name]]
+            if values.get("rx_joined"):
+                said.append(f"{values['rx_joined']} segments joined")
             if values["queues_down"]:
                 said.insert(0, f"{values['queues_down']} queue(s) down")
             if said:

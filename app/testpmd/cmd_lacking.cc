@@ -66,7 +66,7 @@ constexpr CommandRow lacking_rows[] = {
     {"vlan set qinq_strip|extend|stripq|inner|outer <rest>", lacks, nullptr},
     {"tx_vlan set pvid <rest>", lacks, nullptr},
     {"tx_vlan set <port> <n> <n>", lacks, nullptr},
-    {"port config all speed|loopback|max-lro-pkt-size|txpt|txht|txwt|rxpt <rest>", lacks, nullptr},
+    {"port config all speed|loopback|txpt|txht|txwt|rxpt <rest>", lacks, nullptr},
     {"port config all rxht|rxwt|txfreet|txrst|rxfreet <rest>", lacks, nullptr},
     {"port config all rss <text>", lacks, nullptr},
     {"port config mtu|dcb|bypass <rest>", lacks, nullptr},

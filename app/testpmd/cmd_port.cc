@@ -135,6 +135,15 @@ void config_length(Session& s, const Line& line) {
     s.options().max_packet = n;
 }
 
+void config_lro(Session& s, const Line& line) {
+  if (!all_stopped(s)) return;
+  const uint32_t n = line.number(4);
+  if (n < 256 || n > 65280)
+    std::fprintf(stderr, "max-lro-pkt-size is 256 to 65280\n");
+  else
+    s.options().max_lro = n;
+}
+
 void config_burst(Session& s, const Line& line) {
   const uint32_t n = line.number(4);
   if (n < 1 || n > max_burst)
@@ -177,6 +186,8 @@ constexpr CommandRow port_rows[] = {
      "Queues a port, places of a queue; all ports stopped."},
     {"port config all max-pkt-len <n>", config_length,
      "Bytes of the longest packet; all ports stopped."},
+    {"port config all max-lro-pkt-size <n>", config_lro,
+     "Bytes of the longest packet of joined segments (--enable-lro); all ports stopped."},
     {"port config all burst <n>", config_burst, "Packets a burst."},
     {"port config all drop-en on|off", config_drop,
      "Frames without a receive buffer are dropped, which is so always."},

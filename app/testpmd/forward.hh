@@ -62,6 +62,7 @@ struct Stream {
   uint64_t tx_limit = 0;               // txonly: packets to send in all; 0: no end
   std::vector<pool::Handle> chains;    // memory for the handles of PacketGather::collect()
   std::array<pool::Handle, max_burst> packets{};  // of the round under way
+  bool divides = false;                           // joined TCP segments (LRO) leave as they came
   bool draining = false;  // set by a message to the worker: nothing more is received
 
   Counter received;        // packets
@@ -131,6 +132,9 @@ void note_latency(Stream& s, std::span<const pool::Handle> packets) noexcept;
 // Prints a line for each packet (`set verbose 1`), in testpmd's words (app/test-pmd/util.c).
 void show_packets(const Stream& s, std::span<const pool::Handle> packets) noexcept;
 
+// Asks the device to divide packets of joined TCP segments when they leave.
+void divide_joined(const Stream& s, std::span<pool::Handle> packets) noexcept;
+
 inline uint32_t receive(Stream& s, std::span<pool::Handle> out) noexcept {
   if (s.budget != nullptr) out = out.first(claim(s, out.size()));
   if (out.empty()) return 0;
@@ -140,6 +144,7 @@ inline uint32_t receive(Stream& s, std::span<pool::Handle> out) noexcept {
                         std::memory_order_relaxed);
   if (n == 0) return 0;
   s.received.add(s.pieces == 1 ? n : count_packets(out.first(n)));
+  if (s.divides) divide_joined(s, out.first(n));
   if (s.latency != nullptr) note_latency(s, out.first(n));
   if (s.modes != nullptr && s.modes->verbose != 0) show_packets(s, out.first(n));
   return n;

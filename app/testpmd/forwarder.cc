@@ -148,6 +148,7 @@ void Forwarder::add_stream(uint32_t port, uint32_t queue) {
   s->headers = lane.headers.get();
   s->pieces = pieces_a_packet();
   s->plan = plans_[out];
+  s->divides = options_.lro && s->rx != nullptr && s->tx != nullptr;
   s->own = mac_of(ports_[out]);
   if (options_.num_packets != 0)
     s->tx_limit = options_.num_packets / stream_count_ +

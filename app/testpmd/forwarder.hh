@@ -119,6 +119,7 @@ class Forwarder {
   Status configure(uint32_t port);
   [[nodiscard]] bool has_ethdevs() const noexcept;
   [[nodiscard]] bool reads_rules() const noexcept;
+  [[nodiscard]] bool divides_joined(std::size_t port) const noexcept;
   [[nodiscard]] bool side_records() const noexcept;
   [[nodiscard]] port::TxOffloads tx_words(std::size_t port) const noexcept;
   [[nodiscard]] uint32_t pieces_a_packet() const noexcept;

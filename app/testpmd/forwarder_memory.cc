@@ -66,18 +66,24 @@ bool Forwarder::reads_rules() const noexcept {
 bool Forwarder::side_records() const noexcept {
   if (has_ethdevs()) return false;
   if (reads_rules()) return true;
-  if (options_.rx_cksum || options_.rx_timestamp || options_.latency) return true;
+  if (options_.rx_cksum || options_.rx_timestamp || options_.latency || options_.lro) return true;
   if (hashes_inside(rss_asked(options_))) return true;
   for (uint32_t p = 0; p < ports_.size(); p++)
     if (tx_words(p).any() || strips_vlan(options_, p)) return true;
   return false;
 }
 
+// Joined segments leave as they came.
+bool Forwarder::divides_joined(std::size_t port) const noexcept {
+  const PortRef& p = ports_[port];
+  return options_.lro && p.native != nullptr && p.native->device().caps().tx.max_tso != 0;
+}
+
 port::TxOffloads Forwarder::tx_words(std::size_t port) const noexcept {
   if (port >= options_.modes.mss.size() || has_ethdevs()) return {};
   return {.checksums = wqe_checksums(options_.modes.csum_by_device[port]),
           .vlan = options_.modes.tag[port] != 0,
-          .tso = options_.modes.mss[port] != 0};
+          .tso = options_.modes.mss[port] != 0 || divides_joined(port)};
 }
 
 uint32_t Forwarder::pieces_a_packet() const noexcept {
@@ -88,8 +94,10 @@ uint32_t Forwarder::pieces_a_packet() const noexcept {
 // Without those of headers.
 uint32_t Forwarder::buffers_a_packet() const noexcept {
   const uint32_t header = engine_->splits ? options_.split.header_bytes : 0;
-  if (options_.max_packet <= header) return 1;
-  return (options_.max_packet - header + stride() - 1) / stride();
+  const uint32_t longest =
+      options_.lro ? std::max(options_.max_packet, options_.max_lro) : options_.max_packet;
+  if (longest <= header) return 1;
+  return (longest - header + stride() - 1) / stride();
 }
 
 bool Forwarder::binds_keys(std::size_t port) const noexcept {

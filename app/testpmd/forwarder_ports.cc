@@ -8,6 +8,7 @@
 #include <rte_ethdev.h>
 
 #include "forwarder.hh"
+#include "lro.hh"
 #include "spread.hh"
 
 namespace kilim::testpmd {
@@ -52,6 +53,8 @@ std::optional<Exit> Forwarder::choose_ports() {
                        " needs ports of Kilim (net_kilimN): mbufs have no keys"};
   if (has_ethdevs() && options_.latency)
     return Exit{1, "--latency needs ports of Kilim (net_kilimN): mbufs keep no time of arrival"};
+  if (std::string why = refusal_of_lro(options_, *engine_, ports_); !why.empty())
+    return Exit{1, why};
   return std::nullopt;
 }
 
@@ -114,7 +117,9 @@ port::RxSetup Forwarder::rx_setup(pool::BufferCache* cache, uint32_t port) const
                .timestamp = options_.rx_timestamp || options_.latency,
                .mark = reads_rules(),
                .tunnel = (reads_rules() || hashes_inside(rss_asked(options_))) &&
-                         (native_rss_of(port) & RTE_ETH_RSS_LEVEL_MASK) != 0};
+                         (native_rss_of(port) & RTE_ETH_RSS_LEVEL_MASK) != 0,
+               .lro = options_.lro};
+  rx.max_lro_bytes = options_.max_lro;
   rx.strip_vlan = strips_vlan(options_, port);
   if (options_.compression == "hash") rx.compression = device::Compression::hash;
   if (options_.compression == "checksum") rx.compression = device::Compression::checksum;
@@ -154,9 +159,11 @@ Status Forwarder::set_up(port::Port& port, const Stream& s) {
                                   .headers = s.headers});
 }
 
-// Bursts that see into tunnels write side records, which are not there beside mbufs.
+// Bursts that see into tunnels write side records, which are not there beside mbufs, and those of
+// joined segments do not look there.
 uint64_t Forwarder::native_rss_of(uint32_t port) const noexcept {
-  const bool sees = !has_ethdevs() && ports_[port].native->device().caps().tx.tunnels;
+  const bool sees =
+      !has_ethdevs() && !options_.lro && ports_[port].native->device().caps().tx.tunnels;
   return native_rss(~uint64_t{0}) | (sees ? RTE_ETH_RSS_LEVEL_MASK : 0);
 }
 

@@ -106,6 +106,9 @@ void handle(Stream& s, std::span<pool::Handle> packet, pool::TxWord word) noexce
   address(s, frame);
   uint32_t length = 0;
   for (const pool::Handle h : packet) length += h.length;
+  // Joined segments leave as they came, unless `tso set` says otherwise.
+  if (word.mss == 0 && packet[0].has(pool::Handle::offload))
+    word.mss = s.cache->arena().side(packet[0]).tx.mss;
   word.headers = tso_headers(frame, l, word.mss);
   if (word.headers == 0) word.mss = 0;
   const bool v4 = l.l3 != 0 && l.type == type_ipv4;

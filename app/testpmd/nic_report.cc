@@ -39,6 +39,7 @@ constexpr Named extended[] = {
     {"rx_mbuf_allocation_errors", &port::PortStats::rx_no_buffer},
     {"rx_too_long", &port::PortStats::rx_too_long},
     {"rx_discarded", &port::PortStats::rx_discarded},
+    {"rx_joined", &port::PortStats::rx_joined},
     {"tx_completed", &port::PortStats::tx_completed},
     {"keys_bound", &port::PortStats::keys_bound},
     {"keys_ended", &port::PortStats::keys_ended},
@@ -56,8 +57,8 @@ void print_native_xstats(Session& s, uint32_t number) {
   for (uint32_t q = 0; q < p.sizes().rxq; q++) {
     const port::RxQueueStats r = p.rx_stats(q);
     std::printf("rx_q%u_packets: %" PRIu64 "\nrx_q%u_bytes: %" PRIu64 "\nrx_q%u_errors: %" PRIu64
-                "\n",
-                q, r.packets, q, r.bytes, q, r.errors);
+                "\nrx_q%u_joined: %" PRIu64 "\n",
+                q, r.packets, q, r.bytes, q, r.errors, q, r.joined);
   }
   for (uint32_t q = 0; q < p.sizes().txq; q++) {
     const port::TxQueueStats t = p.tx_stats(q);
@@ -114,6 +115,8 @@ void print_native_info(Session& s, uint32_t number) {
   std::printf("MTU: %u\nPromiscuous mode: %s\nAllmulticast mode: %s\n",
               mtu != 0 ? mtu : longest - RTE_ETHER_HDR_LEN, enabled(p.filter().promiscuous),
               enabled(p.filter().all_multicast));
+  std::printf("Maximum configurable size of LRO aggregated packet: %u\n",
+              caps.lro.supported ? device::LroCaps::most_units * device::LroCaps::unit_bytes : 0);
   std::printf(
       "Maximum number of MAC addresses: %zu\nVLAN offload: \n  strip %s, filter %s, extend "
       "off, qinq strip off\n",
@@ -148,8 +151,10 @@ void print_ethdev_info(uint16_t id) {
               enabled(rte_eth_promiscuous_get(id) != 0),
               enabled(rte_eth_allmulticast_get(id) != 0));
   std::printf("Maximum number of MAC addresses: %u\n", info.max_mac_addrs);
-  std::printf("Minimum size of RX buffer: %u\nMaximum configurable length of RX packet: %u\n",
-              info.min_rx_bufsize, info.max_rx_pktlen);
+  std::printf(
+      "Minimum size of RX buffer: %u\nMaximum configurable length of RX packet: %u\n"
+      "Maximum configurable size of LRO aggregated packet: %u\n",
+      info.min_rx_bufsize, info.max_rx_pktlen, info.max_lro_pkt_size);
   std::printf(
       "Current number of RX queues: %u\nMax possible RX queues: %u\nCurrent number of TX "
       "queues: %u\nMax possible TX queues: %u\n",

@@ -21,9 +21,10 @@ auto queues_of(const Options& o) {
 }
 
 auto offloads_of(const Options& o) {
-  return std::tuple(o.rx_cksum, o.rx_timestamp, o.strip_vlan, o.strides, o.compression, o.latency,
-                    o.idle, o.pool_debug, o.num_packets, o.modes.csum_by_device, o.modes.mss,
-                    o.modes.tag, o.modes.strip, o.split.header_bytes, o.split.ways, o.split.forced);
+  return std::tuple(o.lro, o.max_lro, o.rx_cksum, o.rx_timestamp, o.strip_vlan, o.strides,
+                    o.compression, o.latency, o.idle, o.pool_debug, o.num_packets,
+                    o.modes.csum_by_device, o.modes.mss, o.modes.tag, o.modes.strip,
+                    o.split.header_bytes, o.split.ways, o.split.forced);
 }
 
 }  // namespace
@@ -179,8 +180,6 @@ constexpr Lacking lacking[] = {
     {"port-numa-config", numa},
     {"ring-numa-config", numa},
     {"socket-num", numa},
-    {"max-lro-pkt-size", "queues made by verbs do not join packets"},
-    {"enable-lro", "queues made by verbs do not join packets"},
     {"latencystats", "--latency shows a histogram"},
     {"bitrate-stats", "--stats-period and --screen show rates"},
     {"disable-crc-strip", "the device takes the checksum of a frame off"},
@@ -214,7 +213,8 @@ constexpr Lacking lacking[] = {
     {"print-event", "events are said as they come"},
     {"mask-event", "events are said as they come"},
     {"tx-offloads", "csum set, tso set and tx_vlan set at the prompt"},
-    {"rx-offloads", "--enable-rx-cksum, --enable-hw-vlan-strip, --enable-rx-timestamp"},
+    {"rx-offloads",
+     "--enable-rx-cksum, --enable-hw-vlan-strip, --enable-rx-timestamp, --enable-lro"},
     {"hot-plug", "port attach and port detach at the prompt"},
     {"vxlan-gpe-port", "the device knows no such tunnel"},
     {"geneve-parsed-port", "the device knows no such tunnel"},

@@ -195,6 +195,8 @@ constexpr cli::Row<Options> rows[] = {
     {0, "enable-hw-vlan", nullptr, &Options::strip_vlan, "the same"},
     {0, "enable-scatter", nullptr, &Options::scatter, "packets may take several buffers; --max-pkt-len says how long they are"},
     {0, "enable-drop-en", nullptr, &Options::drop_en, "frames without a receive buffer are dropped, which is so always"},
+    {0, "enable-lro", nullptr, &Options::lro, "the device joins TCP segments of a stream (LRO); they leave divided again (TSO)"},
+    {0, "max-lro-pkt-size", "BYTES", &Options::max_lro, "longest packet of joined segments, in several buffers if need be: 256 to 65280; default what a receive has room for", {256, 65280}},
     {0, "strides", nullptr, &Options::strides, "several packets arrive in one buffer (MPRQ)"},
     {0, "compress-completions", "HOW", parse_compression, "completions that are alike share entries: hash or checksum"},
     {0, "txonly-multi-flow", nullptr, parse_multi_flow, "mode txonly: source addresses change from packet to packet"},

@@ -62,6 +62,8 @@ struct Options {
   uint32_t nb_cores = 1;
   uint32_t burst = 32;
   uint32_t mbuf_size = 2048;
+  bool lro = false;          // TCP segments are joined
+  uint32_t max_lro = 0;      // bytes of a joined packet; 0: what a receive has room for
   uint32_t max_packet = 0;   // bytes of the longest packet; 0: what a buffer holds
   uint32_t total_mbufs = 0;  // 0: what the rings need
   uint32_t tx_length = 64;   // txonly

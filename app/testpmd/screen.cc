@@ -139,6 +139,8 @@ std::vector<std::string> screen_of(const Report& r, const Rates& rates, const Sc
     page.line("keys   bound %s  ended %s",
               short_number(static_cast<double>(r.total().keys_bound)).c_str(),
               short_number(static_cast<double>(r.total().keys_ended)).c_str());
+  if (const uint64_t joined = r.total().rx_joined; joined != 0)
+    page.line("joined %s TCP segments (LRO)", short_number(static_cast<double>(joined)).c_str());
   print_drops(page, r);
   page.line("SIGINT (Ctrl-C) ends the run with its statistics");
   return page.take();

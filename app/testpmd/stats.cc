@@ -33,6 +33,9 @@ constexpr CountRow keys[] = {
     {"keys-ended", "keys_ended", &port::PortStats::keys_ended},
 };
 
+// Text has it where there are some, JSON always.
+constexpr CountRow joined{"RX-joined", "rx_joined", &port::PortStats::rx_joined};
+
 constexpr CountRow drops[] = {
     {"RX-missed", "rx_missed", &port::PortStats::rx_missed},
     {"RX-errors", "rx_errors", &port::PortStats::rx_errors},
@@ -47,6 +50,7 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, 
   for (const CountRow& r : traffic) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
   for (const CountRow& r : keys)
     if (uses_keys) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
+  if (c.rx_joined != 0) std::fprintf(to, "  %-14s %" PRIu64 "\n", joined.label, c.rx_joined);
   std::fprintf(to, "  drops:        ");
   for (const CountRow& r : drops) std::fprintf(to, " %s %" PRIu64 ",", r.label, c.*r.value);
   std::fprintf(to, " TX-dropped %" PRIu64 "\n", tx_dropped);
@@ -57,6 +61,7 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, 
 void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropped) {
   for (const CountRow& r : traffic) to.number(r.json, c.*r.value);
   for (const CountRow& r : keys) to.number(r.json, c.*r.value);
+  to.number(joined.json, c.rx_joined);
   cli::JsonObject lost;
   for (const CountRow& r : drops) lost.number(r.json, c.*r.value);
   lost.number("tx_dropped", tx_dropped);

@@ -187,6 +187,27 @@ def offloads(b):
     assert b"".join(f[54:] for f in tcp[2:]) == wrong[5][54:], "the payload"
 
 
+def joins(b):
+    """--enable-lro: packets of joined segments are shown as such, counted, and divided as csum's `tso set` says."""
+    b.segments("in.pcap", 20, 1000)
+    script = ["set fwd csum", "set port-topology loop", "port attach net_kilim1,hca=vhca1,wire=pcap:in.pcap:out.pcap",
+              "show port info 1", "port stop all", "tso set 300 1", "port config all max-lro-pkt-size 255",
+              "port config all max-lro-pkt-size 9000", "port start all", "set verbose 1", "start", None, "stop",
+              "port config all max-lro-pkt-size 2000", "show port xstats 1", "quit"]
+    out = say(b, b.program, ["net_kilim9,hca=vhca9"], script, "--enable-lro", wait=PAUSE)
+    for said in ("Maximum configurable size of LRO aggregated packet: 65280", "max-lro-pkt-size is 256 to 65280",
+                 "RTE_MBUF_F_RX_LRO", "Please stop all ports first"):
+        assert said in out, (said, out)
+    lengths = [int(n) for n in re.findall(r" length=(\d+) ", out)]
+    assert sum(n - 54 for n in lengths) == 20000 and max(lengths) > 2048, lengths
+    count = dict(re.findall(r"^(rx_\w+): (\d+)$", out, re.M))
+    assert int(count["rx_good_packets"]) == len(lengths), (count, lengths)
+    assert int(count["rx_joined"]) == int(count["rx_q0_joined"]) == 20 - len(lengths) > 0, (count, lengths)
+    left = list(b.pcap.frames(b.path("out.pcap")))
+    assert max(len(f) for f in left) == 354 and all(checksum_ok(f) == (True, True) for f in left), left
+    assert b"".join(f[54:] for f in left) == b"".join(f[54:] for f in b.pcap.frames(b.path("in.pcap")))
+
+
 def explains(b):
     """explain last has the last error's reason, words and bytes, and the last refusal; lint on and off under traffic."""
     write(b.path("in.pcap"), [ether(0x88B5, bytes(3000))] * 7 + [ether(0x88B5, bytes(100))])
@@ -218,4 +239,4 @@ def explains(b):
 
 
 if __name__ == "__main__":
-    main((receives, sends, offloads, explains), *sys.argv[1:])
+    main((receives, sends, offloads, joins, explains), *sys.argv[1:])

@@ -58,6 +58,18 @@ class Bench:
                 size = 60 + number if number < 60 else rng.randrange(60, 9001)
                 writer.writepkt(b"\2" + rng.randbytes(size - 1), number / 1000000)
 
+    def segments(self, name, count, size):
+        """Segments of one TCP stream, each with `size` bytes; the last one pushes."""
+        data = random.Random(5).randbytes(count * size)
+        with open(self.path(name), "wb") as f:
+            writer = dpkt.pcap.Writer(f, snaplen=65535)
+            for n in range(count):
+                tcp = dpkt.tcp.TCP(sport=1000, dport=80, seq=n * size, ack=9, win=500,
+                                   flags=0x18 if n + 1 == count else 0x10, data=data[n * size:(n + 1) * size])
+                ip = dpkt.ip.IP(src=b"\xc6\x12\0\1", dst=b"\xc6\x12\0\2", p=6, id=n, data=tcp)
+                ip.len = len(ip)
+                writer.writepkt(bytes(dpkt.ethernet.Ethernet(src=b"\2\0\0\0\0\1", data=ip)), n / 1000000)
+
     def same(self, sent, got):
         a, b = (list(self.pcap.frames(self.path(n))) for n in (sent, got))
         assert a == b, f"{sent} has {len(a)} frames, {got} {len(b)}, and they are not the same"
@@ -291,6 +303,11 @@ def refusals(b):
         (port, ["--split-header=13"], ["--split-header=13", "14 to 1024"]),
         (port, ["--max-pkt-len=9217"], ["--max-pkt-len=9217", "64 to 9216"]),
         (port, ["--fwd=umr", "--max-pkt-len=9000"], ["--max-pkt-len", "--mbuf-size"]),
+        (port, ["--max-lro-pkt-size=255"], ["--max-lro-pkt-size=255", "256 to 65280"]),
+        (port, ["--enable-lro", "--max-lro-pkt-size=65280"], ["net_kilim0", "1 to 8 buffers"]),
+        (port, ["--fwd=umr", "--enable-lro"], ["--enable-lro: mode umr", "under keys"]),
+        (port, ["--enable-lro", "--rss-level-inner"], ["--enable-lro", "--rss-level-inner"]),
+        (port, ["--enable-lro", "--compress-completions=hash"], ["--enable-lro", "--compress-completions"]),
         (port, ["--max-pkt-len=9000", "--mbuf-size=1000"], ["net_kilim0", "1 to 8 buffers"]),
         (port, ["--fwd=split", "--split-way=list", "--max-pkt-len=9000", "--mbuf-size=1000"],
          ["--split-way", "--max-pkt-len"]),
@@ -346,6 +363,40 @@ def a_frame_too_long(b):
     assert "ended by" not in text, text
 
 
+def joined(b):
+    """TCP segments are joined (LRO) and leave as they came, whatever the mode; each is counted once."""
+    peer, own = b"\2\0\0\0\0\0", None
+    for count, size, most, modes in ((12, 100, 1500, ("io", "mac")), (60, 1000, 16000, ("io", "csum", "rxonly"))):
+        b.segments("in.pcap", count, size)
+        sent = list(b.pcap.frames(b.path("in.pcap")))
+        for mode in modes:
+            stats, text = b.stats([vdev(0, "pcap:in.pcap:out.pcap")], f"--fwd={mode}", "--duration=1", "--enable-lro",
+                                  f"--max-lro-pkt-size={most}", "--json", eal=ROOM)
+            total = stats["total"]
+            assert total["rx_joined"] > 0, (mode, stats)
+            assert total["rx_packets"] + total["rx_joined"] == count, (mode, stats)
+            assert sum(total["drops"].values()) == 0 and total["forwarded"] == total["rx_packets"], (mode, stats)
+            assert f"  RX-joined      {total['rx_joined']}\n" in text, text
+            if mode == "rxonly":
+                continue
+            got = list(b.pcap.frames(b.path("out.pcap")))
+            if mode == "io":
+                assert got == sent, (len(sent), len(got))
+                continue
+            assert [f[12:] for f in got] == [f[12:] for f in sent], (mode, len(sent), len(got))
+            own = own or got[0][6:12]
+            assert {f[:12] for f in got} == {peer + own}, mode
+    b.launcher = [b.launch, "--profile", "no-lro", "--wire", "pcap:in.pcap:out.pcap", "--"]
+    done = b.run(["net_kilim0,hca=vhca0"], "--enable-lro")
+    assert done.returncode == 1 and "net_kilim0 has a device that joins no TCP segments" in done.stderr, done
+    b.launcher = [b.launch, "--profile", "no-tx-offloads", "--wire", "pcap:in.pcap:out.pcap", "--"]
+    done = b.run(["net_kilim0,hca=vhca0"], "--enable-lro")
+    assert done.returncode == 1 and "net_kilim0 has a device that divides no packets (TSO)" in done.stderr, done
+    done = b.run(["net_kilim0,hca=vhca0"], "--enable-lro", "--fwd=rxonly", "--duration=1", "--max-lro-pkt-size=4000",
+                 eal=ROOM)
+    assert done.returncode == 0 and "RX-joined" in done.stdout, done
+
+
 def a_device_that_dies(b):
     """A device that dies ends the run soon, with a sentence, the statistics and a status of 1. A request may
     have many packets."""
@@ -383,7 +434,7 @@ def no_memory(b):
 
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, four_queues,
                                  other_modes, jumbo, split, pool_debug, stops, interrupted_early, refusals,
-                                 a_frame_too_long,
+                                 a_frame_too_long, joined,
                                  a_device_that_dies, a_launched_device_that_dies, no_memory)}
 
 

@@ -59,7 +59,9 @@ uint32_t longest_packet(const RxSetup& s, const pool::Arena& arena) noexcept {
 
 device::Lro lro_of(const RxSetup& s, const pool::Arena& arena) noexcept {
   if (!s.config.lro) return {};
-  return {.max_bytes = longest_packet(s, arena), .timeout_us = s.lro_timeout_us};
+  const uint32_t room = longest_packet(s, arena);
+  return {.max_bytes = s.max_lro_bytes == 0 ? room : std::min(room, s.max_lro_bytes),
+          .timeout_us = s.lro_timeout_us};
 }
 
 namespace {

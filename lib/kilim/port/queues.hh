@@ -60,6 +60,8 @@ struct RxSetup {
   // With config.lro: the longest time that the device waits for a further segment, rounded down to
   // one that it has; less than all of those: its shortest.
   uint32_t lro_timeout_us = 0;
+  // With config.lro: bytes of a joined packet at most; 0: what a receive has room for.
+  uint32_t max_lro_bytes = 0;
 
   // Segments of a receive WQE. More than one: packets are chains of handles.
   [[nodiscard]] uint32_t segments() const noexcept {

@@ -75,7 +75,7 @@ Status check_lro(const RxSetup& s, const pool::Arena& arena, const device::LroCa
     return Error{EINVAL, "compressed completions do not tell of joined TCP segments (LRO)"};
   if (first_room(s, arena) < most_headers)
     return Error{EINVAL, "joined TCP segments (LRO) need 122 bytes in a packet's first buffer"};
-  if (caps.units(longest_packet(s, arena)) == 0)
+  if (caps.units(lro_of(s, arena).max_bytes) == 0)
     return Error{EINVAL, "joined TCP segments (LRO) need receives of more bytes"};
   return Done{};
 }
