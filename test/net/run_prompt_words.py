@@ -188,24 +188,29 @@ def offloads(b):
 
 
 def joins(b):
-    """--enable-lro: packets of joined segments are shown as such, counted, and divided as csum's `tso set` says."""
+    """--enable-lro: packets of joined segments are shown as such, counted, and leave as they came, with checksums by
+    lcore or device, or as csum's `tso set` says."""
     b.segments("in.pcap", 20, 1000)
-    script = ["set fwd csum", "set port-topology loop", "port attach net_kilim1,hca=vhca1,wire=pcap:in.pcap:out.pcap",
-              "show port info 1", "port stop all", "tso set 300 1", "port config all max-lro-pkt-size 255",
-              "port config all max-lro-pkt-size 9000", "port start all", "set verbose 1", "start", None, "stop",
-              "port config all max-lro-pkt-size 2000", "show port xstats 1", "quit"]
+    script = ["set fwd csum", "set port-topology loop"]
+    script += [f"port attach net_kilim{n},hca=vhca{n},wire=pcap:in.pcap:{kind}.pcap" for n, kind in ((1, "tso"), (2, "hw"))]
+    script += ["show port info 1", "port stop all", "tso set 300 1", "csum set tcp hw 2", "csum set ip hw 2",
+               "port config all max-lro-pkt-size 255", "port config all max-lro-pkt-size 9000", "port start all",
+               "set verbose 1", "start", None, "stop", "port config all max-lro-pkt-size 2000", "show port xstats 1",
+               "show port xstats 2", "quit"]
     out = say(b, b.program, ["net_kilim9,hca=vhca9"], script, "--enable-lro", wait=PAUSE)
     for said in ("Maximum configurable size of LRO aggregated packet: 65280", "max-lro-pkt-size is 256 to 65280",
                  "RTE_MBUF_F_RX_LRO", "Please stop all ports first"):
         assert said in out, (said, out)
     lengths = [int(n) for n in re.findall(r" length=(\d+) ", out)]
-    assert sum(n - 54 for n in lengths) == 20000 and 2048 < max(lengths) <= 9000, lengths
-    count = dict(re.findall(r"^(rx_\w+): (\d+)$", out, re.M))
-    assert int(count["rx_good_packets"]) == len(lengths), (count, lengths)
-    assert int(count["rx_joined"]) == int(count["rx_q0_joined"]) == 20 - len(lengths) > 0, (count, lengths)
-    left = list(b.pcap.frames(b.path("out.pcap")))
-    assert max(len(f) for f in left) == 354 and all(checksum_ok(f) == (True, True) for f in left), left
-    assert b"".join(f[54:] for f in left) == b"".join(f[54:] for f in b.pcap.frames(b.path("in.pcap")))
+    assert sum(n - 54 for n in lengths) == 40000 and 2048 < max(lengths) <= 9000, lengths
+    counts = {name: [int(n) for n in re.findall(rf"^{name}: (\d+)$", out, re.M)]
+              for name in ("rx_good_packets", "rx_joined", "rx_q0_joined")}
+    assert sum(counts["rx_good_packets"]) == len(lengths), (counts, lengths)
+    assert counts["rx_joined"] == counts["rx_q0_joined"] == [20 - n for n in counts["rx_good_packets"]], counts
+    sent, cut, whole = ([f[12:] for f in b.pcap.frames(b.path(f"{kind}.pcap"))] for kind in ("in", "tso", "hw"))
+    assert whole == sent, (len(whole), [len(f) for f in whole])
+    assert max(len(f) for f in cut) == 342 and all(checksum_ok(bytes(12) + f) == (True, True) for f in cut), cut
+    assert b"".join(f[42:] for f in cut) == b"".join(f[42:] for f in sent)
 
 
 def explains(b):
