@@ -287,6 +287,20 @@ void the_mtu_grows_into_the_room() {
   EQUAL(rte_eth_dev_set_mtu(p.near.id, 9000), -EBUSY);
 }
 
+// Frames that do not fit are dropped, more than there are receives, and each receive is posted
+// again.
+void frames_that_are_too_long_cost_no_receive() {
+  constexpr uint32_t frames = 300;
+  EthPair p;
+  EQUAL_FATAL(p.start({.rx = RTE_ETH_RX_OFFLOAD_TCP_LRO}), 0);
+  for (uint32_t n = 0; n < frames; n++) {
+    p.far.send(frame_of(3000, n));
+    if (n % 20 == 19) p.receive_none(p.near);
+  }
+  arrives(p, make_frame(udp4), 0, 0);
+  EQUAL(xstat(p.near, "rx_q0_too_long"), frames);
+}
+
 // True: a second segment, sent when nothing of the first was received for 100 microseconds, becomes
 // part of it.
 bool waits(EthPair& p) {
@@ -324,6 +338,8 @@ const Case of_joined[] = {
     {"compression gives way to joined segments", compression_gives_way},
     {"a stopped queue counts segments", a_stopped_queue_counts_segments},
     {"the MTU grows into the room of joined packets", the_mtu_grows_into_the_room},
+    {"frames that are too long cost a port that joins no receive",
+     frames_that_are_too_long_cost_no_receive},
     {"a joined packet waits as long as devargs say", it_waits_as_long_as_devargs_say},
 };
 
