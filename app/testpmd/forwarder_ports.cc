@@ -159,11 +159,9 @@ Status Forwarder::set_up(port::Port& port, const Stream& s) {
                                   .headers = s.headers});
 }
 
-// Bursts that see into tunnels write side records, which are not there beside mbufs, and those of
-// joined segments do not look there.
+// Bursts that see into tunnels write side records, which are not there beside mbufs.
 uint64_t Forwarder::native_rss_of(uint32_t port) const noexcept {
-  const bool sees =
-      !has_ethdevs() && !options_.lro && ports_[port].native->device().caps().tx.tunnels;
+  const bool sees = !has_ethdevs() && ports_[port].native->device().caps().tx.tunnels;
   return native_rss(~uint64_t{0}) | (sees ? RTE_ETH_RSS_LEVEL_MASK : 0);
 }
 

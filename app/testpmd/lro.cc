@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lro.hh"
 
-#include "spread.hh"
-
 namespace kilim::testpmd {
 
 std::string refusal_of_lro(const Options& o, const Engine& engine, std::span<const PortRef> ports) {
@@ -10,8 +8,6 @@ std::string refusal_of_lro(const Options& o, const Engine& engine, std::span<con
   if (engine.gathered || engine.splits)
     return std::string("--enable-lro: mode ") + engine.name +
            " sends packets under keys, which no device divides into segments again";
-  if (hashes_inside(rss_asked(o)))
-    return "--enable-lro goes with no --rss-level-inner: segments in tunnels are not joined";
   if (!o.compression.empty())
     return "--enable-lro goes with no --compress-completions: shared entries do not tell of joined "
            "segments";

@@ -73,7 +73,6 @@ def refusals(b):
         (port, ["--max-lro-pkt-size=255"], ["--max-lro-pkt-size=255", "256 to 65280"]),
         (port, ["--enable-lro", "--max-lro-pkt-size=65280"], ["net_kilim0", "1 to 8 buffers"]),
         (port, ["--fwd=umr", "--enable-lro"], ["--enable-lro: mode umr", "under keys"]),
-        (port, ["--enable-lro", "--rss-level-inner"], ["--enable-lro", "--rss-level-inner"]),
         (port, ["--enable-lro", "--compress-completions=hash"], ["--enable-lro", "--compress-completions"]),
         (port, ["--max-pkt-len=9000", "--mbuf-size=1000"], ["net_kilim0", "1 to 8 buffers"]),
         (port, ["--fwd=split", "--split-way=list", "--max-pkt-len=9000", "--mbuf-size=1000"],

@@ -47,9 +47,8 @@ int Ethdev::fill_info(rte_eth_dev_info& info) noexcept {
   info.max_mac_addrs = flow::max_filter_macs;
   info.rx_offload_capa = info.rx_queue_offload_capa = rx_capabilities(caps);
   info.rx_queue_offload_capa &= ~uint64_t{RTE_ETH_RX_OFFLOAD_VLAN_FILTER};
-  if (caps.lro.supported && port_.number() == 1) {  // as the device makes its TIRs
-    info.rx_offload_capa |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
-    info.rx_queue_offload_capa |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
+  if (caps.lro.supported && port_.number() == 1) {       // as the device makes its TIRs
+    info.rx_offload_capa |= RTE_ETH_RX_OFFLOAD_TCP_LRO;  // of all queues: port::lro_of_all()
     info.max_lro_pkt_size = longest_lro;
   }
   info.tx_offload_capa = tx_capabilities(caps.tx);
