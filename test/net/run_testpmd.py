@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import tempfile
 
 import dpkt
 from dpkt.dpkt import in_cksum
+from two_stacks import TwoStacks
 
 EAL = ["--no-huge", "--no-shconf", "--no-pci", "--log-level", "error", "-m", "128"]
 ROOM = [*EAL[:-1], "512"]  # for several buffers a packet
@@ -281,8 +283,37 @@ def joined(b):
     assert done.returncode == 0 and "RX-joined" in done.stdout, done
 
 
+def joined_tcp(b):
+    """Linux's TCP takes segments that were joined (LRO) and divided again (TSO) on their way for its peer's. Those with
+    options are not joined, so its time stamps are off."""
+    megabytes = 8
+    try:
+        stacks = TwoStacks(f"kilim{os.getpid()}")
+    except PermissionError as why:
+        print(why)
+        sys.exit(77)
+    try:
+        for home in stacks.homes:
+            subprocess.run([*stacks.inside(home), "sysctl", "-qw", "net.ipv4.tcp_timestamps=0"], check=True)
+        b.launcher = stacks.inside(stacks.middle)
+        words = b.command([vdev(n, f"af_packet:{name}") for n, name in enumerate(stacks.interfaces)], "--fwd=io",
+                          "--enable-lro", "--max-lro-pkt-size=16000", "--json", eal=ROOM)
+        with subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            while "2 port(s), mode io" not in (line := p.stderr.readline()):
+                assert line != "", "it did not start"
+            digest = stacks.exchange(megabytes, SECONDS)
+            p.send_signal(signal.SIGINT)
+            text, _ = p.communicate(timeout=SECONDS)
+        total = json.loads(text)["total"]
+    finally:
+        stacks.end()
+    assert total["rx_joined"] > 1000 and total["rx_bytes"] > megabytes << 20, total
+    assert total["drops"]["tx_dropped"] == 0, total
+    print(f"{megabytes} MiB, sha256 {digest}, {total['rx_packets']} packets, {total['rx_joined']} segments joined to others")
+
+
 CASES = {f.__name__: f for f in (one_port, own_thread, two_ports, two_lcores, four_queues, other_modes, jumbo, split,
-                                 pool_debug, joined)}
+                                 pool_debug, joined, joined_tcp)}
 
 
 def main(cases, program, root, launch, name):
