@@ -94,11 +94,11 @@ void put_ports(const HeaderSet& to, const Layers& m) noexcept {
 
 void put_tunnel(const HeaderSet& outer, const HeaderSet& misc, const flow::Tunnel& t) noexcept {
   if (t.kind == flow::Tunnel::Kind::vxlan) {
-    misc.put(prm::match_misc::vxlan_vni, t.id);
+    misc.put(prm::match_further::vxlan_vni, t.id);
     return;
   }
   outer.put_exactly(lyr::ip_protocol, protocol_gre);
-  misc.put(prm::match_misc::gre_key, t.id);
+  misc.put(prm::match_further::gre_key, t.id);
 }
 
 bool any(std::span<const std::byte> bytes) noexcept {
@@ -113,12 +113,12 @@ MatchBuffers::MatchBuffers(const flow::Match& m) noexcept {
   put_layer2(outer, m);
   put_ip(outer, m);
   put_ports(outer, m);
-  if (m.ipv6) misc.put(prm::match_misc::outer_ipv6_flow_label, m.ipv6->label);
+  if (m.ipv6) misc.put(prm::match_further::outer_ipv6_flow_label, m.ipv6->label);
   if (m.tunnel) put_tunnel(outer, misc, *m.tunnel);
   if (m.inner) {
     put_ip(inner, *m.inner);
     put_ports(inner, *m.inner);
-    if (m.inner->ipv6) misc.put(prm::match_misc::inner_ipv6_flow_label, m.inner->ipv6->label);
+    if (m.inner->ipv6) misc.put(prm::match_further::inner_ipv6_flow_label, m.inner->ipv6->label);
   }
   criteria = static_cast<uint8_t>((any(outer.mask) ? param::outer_counts : 0) |
                                   (any(misc.mask) ? param::misc_counts : 0) |

@@ -184,6 +184,7 @@ std::span<const Case> tunnel_cases();
 std::span<const Case> worker_cases();
 std::span<const Case> form_cases();
 std::span<const Case> hash_cases();
+std::span<const Case> joined_cases();
 std::span<const Case> lro_cases();
 
 }  // namespace kilim::test

@@ -245,6 +245,6 @@ int main(int argc, char** argv) {
   return kilim::test::run_tables(
       "spread",
       {cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(), kilim::test::worker_cases(),
-       kilim::test::form_cases(), kilim::test::lro_cases()},
+       kilim::test::form_cases(), kilim::test::joined_cases(), kilim::test::lro_cases()},
       argc, argv);
 }

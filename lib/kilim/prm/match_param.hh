@@ -33,10 +33,10 @@ inline constexpr CapField udp_sport{0xe0, 16}, udp_dport{0xf0, 16};
 }  // namespace match_lyr_2_4
 
 // "FTE_MATCH_SET_MISC", from the set's first bit.
-namespace match_misc {
+namespace match_further {
 inline constexpr CapField gre_key{0x80, 32};
 inline constexpr CapField vxlan_vni{0xa0, 24};
 inline constexpr CapField outer_ipv6_flow_label{0xec, 20}, inner_ipv6_flow_label{0x10c, 20};
-}  // namespace match_misc
+}  // namespace match_further
 
 }  // namespace kilim::prm

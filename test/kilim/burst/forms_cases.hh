@@ -36,7 +36,6 @@ inline uint32_t kinds_of_vectors() noexcept {
 }
 
 std::span<const Case> forms_cases();
-std::span<const Case> joined_cases();
 std::span<const Case> words_cases();
 
 }  // namespace kilim::test

@@ -304,8 +304,7 @@ void kilim::test::describe_at_random(prm::Cqe& e, std::mt19937_64& random) {
 }
 
 int main(int argc, char** argv) {
-  return kilim::test::run_tables(
-      "burst_packets_random",
-      {cases, kilim::test::forms_cases(), kilim::test::joined_cases(), kilim::test::words_cases()},
-      argc, argv);
+  return kilim::test::run_tables("burst_packets_random",
+                                 {cases, kilim::test::forms_cases(), kilim::test::words_cases()},
+                                 argc, argv);
 }

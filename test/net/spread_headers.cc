@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Part of burst_packets_random. Headers of frames that a device made of several TCP segments:
+// Part of spread_ut. Headers of frames that a device made of several TCP segments:
 // behind tags and with options, compared with those of a frame made anew; and headers that are cut
 // off, are others, or are anything.
 #include <random>
 #include <vector>
 
-#include "../../vhca/wire/frames_fixture.hh"
-#include "forms_cases.hh"
+#include "../vhca/wire/frames_fixture.hh"
 #include "kilim/burst/joined.hh"
+#include "spread_fixture.hh"
 #include "ut.hh"
 
 namespace {
