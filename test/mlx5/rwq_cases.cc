@@ -4,6 +4,7 @@
 #include "rwq_cases.hh"
 
 #include <cerrno>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -91,37 +92,54 @@ void tables_and_hashes() {
   EQUAL(b.d.destroy_rwq_table(device::RwqTableHandle{999}).error().code, EINVAL);
 }
 
-void rules() {
-  Bench b("rwq3");
-  device::OwnedRwq q = b.rwq();
-  auto table = device::make_rwq_table(b.d, {&q->handle, 1});
-  CU_ASSERT_TRUE_FATAL(table.ok());
-  auto qp = device::make_hash_qp(b.d, {.table = (*table)->handle}, 1);
-  CU_ASSERT_TRUE_FATAL(qp.ok());
-  device::FlowRequest r{.qp = (*qp)->handle, .match = {}, .priority = 15};
+// A rule that leads to `target` by several headers, marks and counts; what is refused.
+void check_rules(device::Device& d, device::QpHandle target) {
+  device::FlowRequest r{.qp = target, .match = {}, .priority = 15};
   r.match.ipv6 = flow::Ipv6{.label = {0x12345, 0xfffff}};
   r.match.tcp = flow::Ports{.src = flow::exactly(uint16_t{1}), .dst = {}};
   r.mark = 0xffffff;
   r.count = true;
-  auto rule = b.d.add_rule(r);
+  auto rule = d.add_rule(r);
   CU_ASSERT_TRUE_FATAL(rule.ok());
-  auto count = b.d.query_flow(*rule);
+  auto count = d.query_flow(*rule);
   CU_ASSERT_TRUE(count.ok() && count->packets == 0 && count->bytes == 0);
-  EQUAL(b.d.destroy_qp((*qp)->handle).error().code, EBUSY);
-  CU_ASSERT_TRUE(b.d.remove_flow(*rule).ok());
-  EQUAL(b.d.query_flow(*rule).error().code, EINVAL);
+  EQUAL(d.destroy_qp(target).error().code, EBUSY);
+  CU_ASSERT_TRUE(d.remove_flow(*rule).ok());
+  EQUAL(d.query_flow(*rule).error().code, EINVAL);
+  r.count = false;
+  auto silent = d.add_rule(r);
+  CU_ASSERT_TRUE_FATAL(silent.ok());
+  EQUAL(d.query_flow(*silent).error().code, EINVAL);
+  CU_ASSERT_TRUE(d.remove_flow(*silent).ok());
   r.priority = 16;
-  EQUAL(b.d.add_rule(r).error().code, ENOSPC);
+  EQUAL(d.add_rule(r).error().code, ENOSPC);
   r.priority = 0;
   r.mark = 1u << 24;
-  EQUAL(b.d.add_rule(r).error().code, EINVAL);
+  EQUAL(d.add_rule(r).error().code, EINVAL);
   r.mark.reset();
   r.match.tcp.reset();
   r.match.tunnel = flow::Tunnel{.kind = flow::Tunnel::Kind::gre, .id = {}};
-  const auto tunnel = b.d.add_rule(r);
+  const auto tunnel = d.add_rule(r);
   CU_ASSERT_TRUE_FATAL(tunnel.ok());
-  CU_ASSERT_TRUE(b.d.remove_flow(*tunnel).ok());
+  CU_ASSERT_TRUE(d.remove_flow(*tunnel).ok());
+}
+
+// Of a queue pair of verbs, and of a target that joins TCP segments.
+void check_rules_of(const char* name, std::optional<device::Lro> lro) {
+  Bench b(name);
+  device::OwnedRwq q = b.rwq();
+  auto table = device::make_rwq_table(b.d, {&q->handle, 1});
+  CU_ASSERT_TRUE_FATAL(table.ok());
+  auto target = device::make_hash_qp(b.d, {.table = (*table)->handle, .lro = lro}, 1);
+  CU_ASSERT_TRUE_FATAL(target.ok());
+  check_rules(b.d, (*target)->handle);
   EQUAL(b.d.add_rule({.qp = device::QpHandle{999}, .match = {}}).error().code, EINVAL);
+}
+void rules() {
+  check_rules_of("rwq3", std::nullopt);
+}
+void rules_to_joining_targets() {
+  check_rules_of("rwq9", device::Lro{.max_bytes = 2048});
 }
 
 // Targets that join TCP segments are the firmware's, and otherwise as those of verbs.
@@ -174,38 +192,6 @@ void joining_targets() {
   CU_ASSERT_TRUE_FATAL(its.ok());
   r.table = (*its)->handle;
   EQUAL(without.d.create_hash_qp(r, 1).error().code, EOPNOTSUPP);
-}
-
-void rules_to_joining_targets() {
-  Bench b("rwq9");
-  device::OwnedRwq q = b.rwq();
-  auto table = device::make_rwq_table(b.d, {&q->handle, 1});
-  CU_ASSERT_TRUE_FATAL(table.ok());
-  auto target = device::make_hash_qp(
-      b.d, {.table = (*table)->handle, .lro = device::Lro{.max_bytes = 2048}}, 1);
-  CU_ASSERT_TRUE_FATAL(target.ok());
-  device::FlowRequest r{.qp = (*target)->handle, .match = {}, .priority = 15};
-  r.match.ipv6 = flow::Ipv6{.label = {0x12345, 0xfffff}};
-  r.match.tcp = flow::Ports{.src = flow::exactly(uint16_t{1}), .dst = {}};
-  r.mark = 0xffffff;
-  r.count = true;
-  auto rule = b.d.add_rule(r);
-  CU_ASSERT_TRUE_FATAL(rule.ok());
-  auto count = b.d.query_flow(*rule);
-  CU_ASSERT_TRUE(count.ok() && count->packets == 0 && count->bytes == 0);
-  EQUAL(b.d.destroy_qp((*target)->handle).error().code, EBUSY);
-  CU_ASSERT_TRUE(b.d.remove_flow(*rule).ok());
-  EQUAL(b.d.query_flow(*rule).error().code, EINVAL);
-  r.count = false;
-  auto silent = b.d.add_rule(r);
-  CU_ASSERT_TRUE_FATAL(silent.ok());
-  EQUAL(b.d.query_flow(*silent).error().code, EINVAL);
-  CU_ASSERT_TRUE(b.d.remove_flow(*silent).ok());
-  r.priority = 16;
-  EQUAL(b.d.add_rule(r).error().code, ENOSPC);
-  r.priority = 0;
-  r.mark = 1u << 24;
-  EQUAL(b.d.add_rule(r).error().code, EINVAL);
 }
 
 // By hand.
