@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets forwarded as line_packet.cc, mode io, received in the other forms that a queue may have:
 // compressed completions, buffers of several packets, packets of two buffers each, sent as two
-// pieces; and plain ones of which everything is told. Each beside the floor loop of plain packets,
+// pieces; and plain ones of which everything is told, or of queues that take joined TCP segments,
+// which these are not. Each beside the floor loop of plain packets,
 // without goal: it does other work.
 #include <vector>
 
@@ -12,7 +13,9 @@ namespace kilim::perf {
 namespace {
 
 constexpr burst::RxConfig side{.side = true};
-constexpr burst::RxConfig everything = burst::rx_rows.back();
+constexpr burst::RxConfig everything{
+    .side = true, .vlan = true, .timestamp = true, .mark = true, .tunnel = true};
+constexpr burst::RxConfig joining{.side = true, .lro = true};
 
 template <RxForm F, burst::RxConfig C>
 struct FormForwarder {
@@ -97,6 +100,7 @@ constexpr Line table[] = {
                                                   108),
     form_line<RxForm::strided>("packets forwarded, io, buffers of 32 packets, side records", 149),
     form_line<RxForm::plain, everything>("packets forwarded, io, all that a CQE says", 74),
+    form_line<RxForm::plain, joining>("packets forwarded, io, joined segments looked for", 78),
     form_line<RxForm::chained>("packets forwarded, io, two buffers each", 321),
 };
 

@@ -112,7 +112,6 @@ template <RxConfig C, Simd S>
                                                  [[maybe_unused]] uint32_t meta,
                                                  [[maybe_unused]] uint64_t& bytes) noexcept {
   uint32_t n = 0;
-  if constexpr (C.lro) return n;  // each one is looked at
 #if defined(__SSE4_1__)
   const RxRow row{q.cq.row(), q.rq.oldest(), C.side ? q.rq.sides() : nullptr, meta};
   if constexpr (S == Simd::avx2) {
@@ -125,6 +124,22 @@ template <RxConfig C, Simd S>
   return n;
 }
 
+// Looks for joined ones among packets that take_rows() took, whose CQEs lie in a row.
+[[gnu::always_inline]] inline void end_joined_of([[maybe_unused]] RxQueue& q,
+                                                 [[maybe_unused]] const queue::Cq::Row& row,
+                                                 std::span<const pool::Handle> taken) noexcept {
+  KILIM_ASSERT(taken.size() % 4 == 0);
+#if defined(__SSE4_1__)
+  const std::byte* at = row.first;
+  for (std::size_t i = 0; i != taken.size(); i += 4, at += 4 * row.bytes) {
+    const FourCqes four{at, row.bytes};
+    if (none_joined(four)) continue;
+    for (std::size_t k = 0; k < 4; k++)
+      if (is_joined(four.cqe(k))) end_joined(q, taken[i + k], taken[i + k].length, four.cqe(k));
+  }
+#endif
+}
+
 // rx_burst() for each kind of vectors.
 template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t receive(RxQueue& q, std::span<pool::Handle> out) noexcept {
@@ -135,6 +150,7 @@ template <RxConfig C, Simd S>
                         (C.side ? uint32_t{pool::Handle::side} : uint32_t{0});
   uint64_t bytes = 0;
   uint32_t n = take_rows<C, S>(q, out, meta, bytes);
+  if constexpr (C.lro) end_joined_of(q, q.cq.row(), out.first(n));
   uint32_t seen = n;
   for (const prm::Cqe* e; seen < out.size() && (e = q.cq.peek(seen)) != nullptr; seen++) {
     if (queue::Cq::is_error(e->op_own)) [[unlikely]] {

@@ -76,6 +76,13 @@ inline bool are_packets(const FourCqes& four, __m128i op_own) noexcept {
                          _mm_set1_epi32(static_cast<int>(judged << 24))) != 0;
 }
 
+// True: none of the four has two segments or more (is_joined()).
+inline bool none_joined(const FourCqes& four) noexcept {
+  constexpr uint32_t several = be32{prm::cqe::lro_num_seg::at(0xfe)}.raw();
+  return _mm_testz_si128(four.words(offsetof(prm::Cqe, srqn_uidx)),
+                         _mm_set1_epi32(static_cast<int>(several))) != 0;
+}
+
 // Lengths of the packets as 32-bit words; an mbuf's and a handle's are 16 bits long.
 inline __m128i length_order() noexcept {
   return _mm_setr_epi8(3, 2, -1, -1, 7, 6, -1, -1, 11, 10, -1, -1, 15, 14, -1, -1);
