@@ -4,6 +4,7 @@
 
 Usage: run_prompt_words.py KILIM_TESTPMD SOURCE_ROOT KILIM_VHCA CASE     CASE is a function below"""
 
+import dataclasses
 import os
 import random
 import re
@@ -187,6 +188,16 @@ def offloads(b):
     assert b"".join(f[54:] for f in tcp[2:]) == wrong[5][54:], "the payload"
 
 
+@dataclasses.dataclass
+class Shown:
+    """A pause until lcores have shown packets (`set verbose 1`) with so many bytes of TCP's data."""
+    data: int
+
+    def wait(self, session):
+        while sum(int(n) - 54 for n in re.findall(r" length=(\d+) ", session.text)) < self.data:
+            session.more(f"{self.data} bytes not shown")
+
+
 def joins(b):
     """--enable-lro: packets of joined segments are shown as such, counted, and leave as they came, with checksums by
     lcore or device, or as csum's `tso set` says."""
@@ -195,9 +206,9 @@ def joins(b):
     script += [f"port attach net_kilim{n},hca=vhca{n},wire=pcap:in.pcap:{kind}.pcap" for n, kind in ((1, "tso"), (2, "hw"))]
     script += ["show port info 1", "port stop all", "tso set 300 1", "csum set tcp hw 2", "csum set ip hw 2",
                "port config all max-lro-pkt-size 255", "port config all max-lro-pkt-size 9000", "port start all",
-               "set verbose 1", "start", None, "stop", "port config all max-lro-pkt-size 2000", "show port xstats 1",
+               "set verbose 1", "start", Shown(40000), "stop", "port config all max-lro-pkt-size 2000", "show port xstats 1",
                "show port xstats 2", "quit"]
-    out = say(b, b.program, ["net_kilim9,hca=vhca9"], script, "--enable-lro", wait=PAUSE)
+    out = say(b, b.program, ["net_kilim9,hca=vhca9"], script, "--enable-lro")
     for said in ("Maximum configurable size of LRO aggregated packet: 65280", "max-lro-pkt-size is 256 to 65280",
                  "RTE_MBUF_F_RX_LRO", "Please stop all ports first"):
         assert said in out, (said, out)
