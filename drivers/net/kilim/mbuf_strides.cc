@@ -174,17 +174,17 @@ uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
       each.byte_cnt = be32{word & 0xffff};
       const uint32_t length = write_mbuf<true>(q, {q.rearm, q.base_flags}, *m, each);
       const Taken taken = take_packet(q, *m, *e, length);
+      if (taken != Taken::done) rte_mempool_put(q.pool, m);
+      if (taken == Taken::no_mbuf) {
+        q.counts->no_mbuf.add(1);
+        break;  // the packet waits
+      }
       if (taken == Taken::done) {
         if constexpr (lro)
           if (burst::is_joined(*e)) end_joined(q, *m, *e);
         out[n++] = m;
         bytes += length;
       } else {
-        rte_mempool_put(q.pool, m);
-        if (taken == Taken::no_mbuf) {
-          q.counts->no_mbuf.add(1);
-          break;  // the packet waits
-        }
         q.counts->errors.add(1);
         q.counts->too_long.add(1);
       }
