@@ -102,28 +102,32 @@ bool is_ipv6(const SpreadBench::Got& g) {
   return g.frame[12] == std::byte{0x86};
 }
 
-// Trains of two streams between each other.
-void check_joining(const port::RxSetup& like, std::size_t longest) {
-  SpreadBench b(1, 4096, 256, like);
+// Trains of two streams between each other, several before they are received.
+void check_joining(const port::RxSetup& like, std::size_t longest, uint32_t depth = 256) {
+  SpreadBench b(1, 4096, depth, like);
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   std::mt19937 random(7);
   uint32_t joined = 0, sent = 0;
   std::size_t largest = 0;
   for (int round = 0; round < 40; round++) {
-    const uint32_t count = 2 + static_cast<uint32_t>(random() % 20);
     const std::size_t most = round % 2 == 0 ? 40 : 1200;
-    const std::vector<Segment> four = make_train(false, count, most, random),
-                               six = make_train(true, count, most, random);
+    std::vector<Segment> four, six;
     b.got.clear();
-    for (uint32_t i = 0; i < count; i++) b.send(four[i].frame()), b.send(six[i].frame());
-    b.receive_all();
+    for (auto trains = random() % 5; trains < 5; trains++) {
+      const uint32_t count = 2 + static_cast<uint32_t>(random() % 20);
+      for (auto& [ipv6, all] : {std::pair(false, &four), std::pair(true, &six)})
+        for (Segment& s : make_train(ipv6, count, most, random)) all->push_back(std::move(s));
+      for (std::size_t i = four.size() - count; i < four.size(); i++)
+        b.send(four[i].frame()), b.send(six[i].frame());
+    }
+    for (std::size_t seen = 1; seen != b.got.size(); b.receive_all()) seen = b.got.size();
     std::vector<const SpreadBench::Got*> got[2];
     for (const SpreadBench::Got& g : b.got) {
       got[is_ipv6(g) ? 1 : 0].push_back(&g);
       largest = std::max(largest, g.frame.size());
     }
     joined += check_train(four, got[0]) + check_train(six, got[1]);
-    sent += 2 * count;
+    sent += static_cast<uint32_t>(2 * four.size());
   }
   const port::PortStats s = b.far().stats();
   EQUAL(s.rx_joined, joined);
@@ -142,7 +146,7 @@ void in_several_buffers() {
 void in_strides() {
   check_joining(
       {.config = joining, .strides = device::Strides{8, 3}, .lro_timeout_us = longest_wait_us},
-      2048);
+      2048, 4096);
 }
 
 // Without PSH they come when the time is over.

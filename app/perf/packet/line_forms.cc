@@ -101,7 +101,7 @@ constexpr Line table[] = {
     form_line<RxForm::strided>("packets forwarded, io, buffers of 32 packets, side records", 149),
     form_line<RxForm::plain, everything>("packets forwarded, io, all that a CQE says", 74),
     form_line<RxForm::plain, joining>("packets forwarded, io, joined segments looked for", 78),
-    form_line<RxForm::chained>("packets forwarded, io, two buffers each", 321),
+    form_line<RxForm::chained>("packets forwarded, io, two buffers each", 303),
 };
 
 }  // namespace

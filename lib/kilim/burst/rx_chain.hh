@@ -179,6 +179,54 @@ inline uint32_t rx_refill_chain(RxQueue& q) noexcept {
   return posted;
 }
 
+namespace detail {
+
+// What a burst with a chain has done so far.
+struct ChainsTaken {
+  uint32_t handles = 0;
+  uint32_t seen = 0;  // CQEs
+  uint32_t packets = 0;
+  uint64_t bytes = 0;
+};
+
+#if defined(__SSE4_1__)
+// Takes packets as long as there are four in a row, all are good, and `out` has room for four of
+// the longest.
+template <RxConfig C>
+[[gnu::always_inline]] inline ChainsTaken take_chained_fours(RxQueue& q,
+                                                             std::span<pool::Handle> out,
+                                                             uint16_t meta) noexcept {
+  RxChain& chain = *q.chain;
+  const RxRow row{q.cq.row(), q.rq.oldest(), C.side ? q.rq.sides() : nullptr, 0};
+  const auto whole = static_cast<uint32_t>(row.most(out.size()) & ~std::size_t{3});
+  const __m128i op_own = packet_op_own(row.cqes.owner);
+  const uint32_t* const types = in_one_register(type_table<C>());
+  const uint16_t counter = q.rq.oldest_counter();
+  ChainsTaken t;
+  for (; t.seen != whole && out.size() - t.handles >= std::size_t{4} * chain.segments();
+       t.seen += 4) {
+    const FourCqes four{row.cqes.first + t.seen * row.cqes.bytes, row.cqes.bytes};
+    if (!are_packets(four, op_own)) break;
+    after_owner_bit();
+    const uint32_t* const indices = &row.buffers[t.seen];
+    if constexpr (C.side) write_sides<C>(row.sides, indices, four, types);
+    for (uint32_t i = 0; i < 4; i++) {
+      const uint32_t length = four.cqe(i).byte_cnt.host();
+      const std::span<pool::Handle> to = out.subspan(t.handles);
+      t.handles += chain.take(static_cast<uint16_t>(counter + t.seen + i), {indices[i], 0, meta},
+                              length, to);
+      if constexpr (C.lro)
+        if (is_joined(four.cqe(i))) end_joined(q, to[0], length, four.cqe(i));
+      t.bytes += length;
+    }
+  }
+  t.packets = t.seen;
+  return t;
+}
+#endif
+
+}  // namespace detail
+
 // rx_burst() of a queue with a chain. Writes whole packets only, each as a chain of handles, up to
 // out.size() handles, and returns how many handles. `out` has room for the longest packet.
 template <RxConfig C>
@@ -189,30 +237,33 @@ uint32_t rx_burst_chain(RxQueue& q, std::span<pool::Handle> out) noexcept {
   KILIM_ASSERT(out.size() >= chain.segments());
   const auto meta =
       static_cast<uint16_t>(pool::meta_at_line(q.head_lines) | (C.side ? pool::Handle::side : 0));
-  uint64_t bytes = 0;
-  uint32_t n = 0, seen = 0, packets = 0;
-  for (const prm::Cqe* e; n < out.size() && (e = q.cq.peek(seen)) != nullptr; seen++) {
+  detail::ChainsTaken t;
+#if defined(__SSE4_1__)
+  t = detail::take_chained_fours<C>(q, out, meta);
+#endif
+  for (const prm::Cqe* e; t.handles < out.size() && (e = q.cq.peek(t.seen)) != nullptr; t.seen++) {
     if (queue::Cq::is_error(e->op_own)) [[unlikely]] {
       detail::rx_error(q, *e);
       continue;
     }
     const uint16_t counter = e->wqe_counter.host();
     const uint32_t index = q.rq.index(counter), length = e->byte_cnt.host();
-    const uint32_t pieces = chain.take(counter, {index, 0, meta}, length, out.subspan(n));
+    const std::span<pool::Handle> to = out.subspan(t.handles);
+    const uint32_t pieces = chain.take(counter, {index, 0, meta}, length, to);
     if (pieces == 0) break;
-    if constexpr (C.side) detail::write_side_of<C>(q, q.rq.sides()[index], out[n], length, *e);
-    n += pieces;
-    bytes += length;
-    packets++;
+    if constexpr (C.side) detail::write_side_of<C>(q, q.rq.sides()[index], to[0], length, *e);
+    t.handles += pieces;
+    t.bytes += length;
+    t.packets++;
   }
-  if (seen != 0) {
-    q.rq.retire(q.cq.peek(seen - 1)->wqe_counter.host());
-    q.cq.consume(seen);
-    q.counters.packets.add(packets);
-    q.counters.bytes.add(bytes);
+  if (t.seen != 0) {
+    q.rq.retire_oldest(t.seen);
+    q.cq.consume(t.seen);
+    q.counters.packets.add(t.packets);
+    q.counters.bytes.add(t.bytes);
   }
   if (q.rq.room() >= q.refill_at && !q.failed) rx_refill_chain(q);
-  return n;
+  return t.handles;
 }
 
 }  // namespace kilim::burst
