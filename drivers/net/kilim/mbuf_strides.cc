@@ -152,6 +152,32 @@ void give_up_stride_pool(rte_mempool* pool) noexcept {
   free_strays();
 }
 
+namespace {
+
+// A packet in an mbuf of its own.
+struct OnePacket {
+  Taken taken;
+  rte_mbuf* m;  // where it is done
+  uint32_t length;
+};
+template <bool lro>
+[[gnu::always_inline]] inline OnePacket take_one(MbufRx& q, const prm::Cqe& e) noexcept {
+  void* fresh = nullptr;
+  if (rte_mempool_get(q.pool, &fresh) != 0) return {Taken::no_mbuf, nullptr, 0};
+  auto* const m = static_cast<rte_mbuf*>(fresh);
+  prm::Cqe each;
+  std::memcpy(static_cast<void*>(&each), static_cast<const void*>(&e), sizeof each);
+  each.byte_cnt = be32{e.byte_cnt.host() & 0xffff};
+  const uint32_t length = write_mbuf<true>(q, {q.rearm, q.base_flags}, *m, each);
+  const Taken taken = take_packet(q, *m, e, length);
+  if (taken != Taken::done) rte_mempool_put(q.pool, m);
+  if constexpr (lro)
+    if (taken == Taken::done && burst::is_joined(e)) end_joined(q, *m, e);
+  return {taken, m, length};
+}
+
+}  // namespace
+
 // As rx_burst_strides() (kilim/burst/rx_strides.hh). An entry without data gives strides back.
 template <bool lro>
 uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
@@ -163,27 +189,14 @@ uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
     if (queue::Cq::is_error(e->op_own)) break;
     const uint32_t word = e->byte_cnt.host();
     if ((word & prm::cqe::stride_filler) == 0) {
-      void* fresh = nullptr;
-      if (rte_mempool_get(q.pool, &fresh) != 0) {
+      const OnePacket p = take_one<lro>(q, *e);
+      if (p.taken == Taken::no_mbuf) {
         q.counts->no_mbuf.add(1);
         break;  // the packet waits
       }
-      auto* const m = static_cast<rte_mbuf*>(fresh);
-      prm::Cqe each;
-      std::memcpy(static_cast<void*>(&each), static_cast<const void*>(e), sizeof each);
-      each.byte_cnt = be32{word & 0xffff};
-      const uint32_t length = write_mbuf<true>(q, {q.rearm, q.base_flags}, *m, each);
-      const Taken taken = take_packet(q, *m, *e, length);
-      if (taken != Taken::done) rte_mempool_put(q.pool, m);
-      if (taken == Taken::no_mbuf) {
-        q.counts->no_mbuf.add(1);
-        break;  // the packet waits
-      }
-      if (taken == Taken::done) {
-        if constexpr (lro)
-          if (burst::is_joined(*e)) end_joined(q, *m, *e);
-        out[n++] = m;
-        bytes += length;
+      if (p.taken == Taken::done) {
+        out[n++] = p.m;
+        bytes += p.length;
       } else {
         q.counts->errors.add(1);
         q.counts->too_long.add(1);
