@@ -183,6 +183,22 @@ std::size_t roce_answer(RoceLink& link) noexcept {
   return done;
 }
 
+namespace {
+
+// The wire has room again: those that waited for it go on.
+void end_full(RoceLink& link) noexcept {
+  link.full_until_ns = 0;
+  Qp* last = link.first_has_sent ? link.blocked.front() : nullptr;
+  if (last != nullptr) link.blocked.remove(*last);
+  while (Qp* qp = link.blocked.front()) {
+    link.blocked.remove(*qp);
+    link.ready->push(*qp);
+  }
+  if (last != nullptr) link.ready->push(*last);
+}
+
+}  // namespace
+
 std::size_t roce_begin(RoceLink& link) noexcept {
   for (Wire* wire : link.wires) {
     if (wire != nullptr) wire->cork(true);
@@ -193,14 +209,7 @@ std::size_t roce_begin(RoceLink& link) noexcept {
     note_full(link, *link.full);
     return held - link.full->held();
   }
-  link.full_until_ns = 0;
-  Qp* last = link.first_has_sent ? link.blocked.front() : nullptr;
-  if (last != nullptr) link.blocked.remove(*last);
-  while (Qp* qp = link.blocked.front()) {
-    link.blocked.remove(*qp);
-    link.ready->push(*qp);
-  }
-  if (last != nullptr) link.ready->push(*last);
+  end_full(link);
   return held + 1;
 }
 
@@ -208,7 +217,11 @@ void roce_flush(RoceLink& link, bool ends) noexcept {
   for (Wire* wire : link.wires) {
     if (wire == nullptr) continue;
     if (ends) wire->cork(false);
-    if (!wire->flush() && link.full_until_ns == 0) note_full(link, *wire);
+    const std::size_t held = wire->held();
+    const bool gone = wire->flush();
+    if (!gone && link.full_until_ns == 0) note_full(link, *wire);
+    // Room that is found here wakes nobody later: its descriptor tells of it no more.
+    if (gone && held != 0 && wire == link.full && link.full_until_ns != 0) end_full(link);
   }
 }
 

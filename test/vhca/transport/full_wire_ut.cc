@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two connected queues of one adapter on a wire that takes so many frames and no more: whose turn
 // it is when there is room again.
+#include <utility>
 #include <vector>
 
 #include "ut.hh"
@@ -103,7 +104,56 @@ void who_is_blocked_tries_no_more() {
   EQUAL(wire->tries, 3);
 }
 
+// Holds one frame until it is flushed. There is room right behind the first look that finds none,
+// and its descriptor tells of that no more once the frame is gone.
+class HoldingWire : public NarrowWire {
+ public:
+  HoldingWire() { knows = true; }
+  Sent send(std::span<const std::byte> frame) noexcept override {
+    if (held_ != 0 && !flush()) return Sent::busy;
+    held_ = 1;
+    return NarrowWire::send(frame);
+  }
+  bool flush() noexcept override {
+    if (comes) held_ = 0;
+    return held_ == 0;
+  }
+  [[nodiscard]] std::size_t held() const noexcept override { return held_; }
+  bool has_room() noexcept override { return std::exchange(comes, true) && flush(); }
+
+  bool comes = false;
+
+ private:
+  std::size_t held_ = 0;
+};
+
+// What waits goes on by itself: nobody would wake a thread that slept now.
+void room_that_a_flush_finds_is_no_news_later() {
+  auto* wire = new HoldingWire;
+  wire->room = 100;
+  LinkShape link;
+  link.timeout = 0;
+  Rig rig({.connect = false, .mac = left_mac, .own_wire = wire});
+  WireRig::connect(rig, {rig.a, Qpn{for_a}, QpType::rc}, right_mac, link, 1, 1);
+  const std::array<std::byte, 8> data{};
+  for (int i = 0; i < 3; i++) rig.a.put(Wqe(Opcode::rdma_write).raddr(0, 1).inlined(data));
+  rig.a.ring(rig.uar);
+  for (int i = 0; i < 10'000 && !wire->comes; i++) {
+    rig.hca->run();
+    ::usleep(10);
+  }
+  CU_ASSERT_TRUE(wire->comes && wire->held() == 0);
+  EQUAL(wire->went.size(), 1);
+  std::vector<int> fds;
+  uint64_t deadline = ~uint64_t{0};
+  rig.hca->wait_set(fds, deadline);
+  EQUAL(deadline, 0);
+  rig.hca->run();
+  EQUAL(wire->went.size(), 3);
+}
+
 const kilim::test::Case cases[] = {
+    {"room that a flush finds is no news later", room_that_a_flush_finds_is_no_news_later},
     {"who is blocked tries no more", who_is_blocked_tries_no_more},
     {"who has sent goes behind those who have not", who_has_sent_goes_behind_those_who_have_not},
     {"who came first and has sent nothing stays first",
