@@ -13,6 +13,7 @@
 
 #include "kilim/base/result.hh"
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/hca_cap.hh"
 #include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {
@@ -26,6 +27,9 @@ bool query_hca_cap(ibv_context* context, uint16_t number, HcaCap& group);
 // What send WQEs of the first port must have of a frame (QUERY_NIC_VPORT_CONTEXT,
 // min_wqe_inline_mode); empty: it is not told.
 std::optional<uint32_t> query_inline_mode(ibv_context* context);
+
+// Of every command.
+inline constexpr prm::CapField opcode_field{0x00, 16};
 
 // An object that a command made, and the number by which other commands name it; a TIR's is not
 // told apart from an address.

@@ -9,15 +9,10 @@
 #include "kilim/prm/queue_cmd.hh"
 
 namespace kilim::mlx5 {
-namespace {
-
-constexpr prm::CapField opcode{0x00, 16};
-
-}  // namespace
 
 Result<FirmwareObject> make_flow_counter(ibv_context* context) {
   std::array<std::byte, 16> in{};
-  prm::cap_set(in, opcode, prm::cmd::alloc_flow_counter);
+  prm::cap_set(in, opcode_field, prm::cmd::alloc_flow_counter);
   return make_object(context, in, "the adapter has no counters for flow rules");
 }
 
@@ -25,7 +20,7 @@ Result<flow::Count> read_flow_counter(const FirmwareObject& counter) {
   namespace f = prm::flow_counter;
   std::array<std::byte, f::command_bytes> in{};
   std::array<std::byte, f::answer_bytes> out{};
-  prm::cap_set(in, opcode, prm::cmd::query_flow_counter);
+  prm::cap_set(in, opcode_field, prm::cmd::query_flow_counter);
   const be32 number{counter.number};
   std::memcpy(in.data() + f::number, &number, sizeof number);
   if (mlx5dv_devx_obj_query(counter.object.get(), in.data(), in.size(), out.data(), out.size()) !=

@@ -4,16 +4,15 @@
 #include "mlx5/match_buffer.hh"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
+
+#include <netinet/in.h>
 
 namespace kilim::mlx5 {
 namespace {
 
 namespace lyr = prm::match_lyr_2_4;
 namespace param = prm::match_param;
-
-constexpr uint8_t protocol_gre = 47;
 
 // The same set of headers in value and mask.
 struct HeaderSet {
@@ -97,7 +96,7 @@ void put_tunnel(const HeaderSet& outer, const HeaderSet& misc, const flow::Tunne
     misc.put(prm::match_further::vxlan_vni, t.id);
     return;
   }
-  outer.put_exactly(lyr::ip_protocol, protocol_gre);
+  outer.put_exactly(lyr::ip_protocol, IPPROTO_GRE);
   misc.put(prm::match_further::gre_key, t.id);
 }
 

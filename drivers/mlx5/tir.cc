@@ -11,8 +11,6 @@
 namespace kilim::mlx5 {
 namespace {
 
-constexpr prm::CapField opcode{0x00, 16};
-
 // What of a frame is hashed (PRM "RX_HASH_FIELD_SELECT"); nothing: a table of one entry is led to.
 void put_hash(std::span<std::byte> tir, const device::HashQpRequest& request) {
   namespace t = prm::tirc;
@@ -50,7 +48,7 @@ device::LroCaps read_lro_caps(ibv_context* context) {
 
 Result<FirmwareObject> make_transport_domain(ibv_context* context) {
   std::array<std::byte, 16> in{};
-  prm::cap_set(in, opcode, prm::cmd::alloc_transport_domain);
+  prm::cap_set(in, opcode_field, prm::cmd::alloc_transport_domain);
   return make_object(context, in, "the adapter makes no transport domain");
 }
 
@@ -58,7 +56,7 @@ Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpReques
                                 TirPlace place, const device::LroCaps& caps) {
   namespace t = prm::tirc;
   std::array<std::byte, prm::queue_cmd::bytes> in{};
-  prm::cap_set(in, opcode, prm::cmd::create_tir);
+  prm::cap_set(in, opcode_field, prm::cmd::create_tir);
   const auto tir = std::span<std::byte>(in).subspan(prm::queue_cmd::context);
   prm::cap_set(tir, t::disp_type, t::indirect);
   prm::cap_set(tir, t::indirect_table, place.table);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which frames an ethdev receives: station and multicast addresses, VLANs,
-// promiscuous mode, MTU, rules of rte_flow. Kept while the port is stopped.
+// Which frames an ethdev receives: station and multicast addresses, VLANs, promiscuous mode, MTU,
+// rules of rte_flow. Kept while the port is stopped.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -46,9 +46,9 @@ struct Program {
   bool marks = false;           // and the mark of the flow rule: SideRecord::mark()
   bool tunnels = false;         // and packet types of the headers inside VXLAN and GRE, by which
                                 // frames may be spread then (flow::Rss::inner)
-  bool lro = false;             // the ports' devices join TCP segments, up to packet_room bytes:
-                     // RTE_MBUF_F_RX_LRO in SideRecord::flags, and ask(h, side(h).tx) has
-                     // them sent as segments where tx_words.tso
+  // The ports' devices join TCP segments, up to packet_room bytes: RTE_MBUF_F_RX_LRO in
+  // SideRecord::flags, and ask(h, side(h).tx) has them sent as segments where tx_words.tso.
+  bool lro = false;
   bool shared_packets = false;  // one packet may be sent several times: Burst::share()
   uint8_t tx_offload = queue::EthOffload::none;  // checksums that the device writes
   port::TxOffloads tx_words;                     // what single packets ask for: Burst::ask()

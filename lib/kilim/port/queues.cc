@@ -103,7 +103,8 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
   if (s.segments() > 1) attach_chain(slot, rq, place);
 }
 
-uint32_t frames_of(const prm::Cqe& e) noexcept {
+uint32_t frames_of(const burst::RxQueue& q, const prm::Cqe& e) noexcept {
+  if (q.strides.log_bytes != 0 && (e.byte_cnt.host() & prm::cqe::stride_filler) != 0) return 0;
   return std::max(queue::Cq::completions(e), prm::cqe::lro_num_seg::get(e));
 }
 
@@ -111,9 +112,7 @@ uint32_t drop_frames(burst::RxQueue& q) noexcept {
   uint32_t frames = 0;
   for (const prm::Cqe* e; (e = q.cq.peek(0)) != nullptr;) {
     const bool good = !queue::Cq::is_error(e->op_own);
-    const bool filler =
-        q.strides.log_bytes != 0 && (e->byte_cnt.host() & prm::cqe::stride_filler) != 0;
-    if (good && !filler) frames += frames_of(*e);
+    if (good) frames += frames_of(q, *e);
     q.cq.consume_block(good ? queue::Cq::completions(*e) : 1);
   }
   frames -= q.block_done;

@@ -189,9 +189,9 @@ void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, const device::C
 uint32_t refill(burst::RxQueue& queue) noexcept;
 // Makes these the caches of a receive queue.
 void use_caches(burst::RxQueue& queue, RxCaches caches) noexcept;
-// Frames of the wire that a good entry of a completion queue stands for: those of a compressed
-// block, the segments of a joined frame.
-uint32_t frames_of(const prm::Cqe& e) noexcept;
+// Frames of the wire that a good entry of the queue's completion queue stands for: those of a
+// compressed block, the segments of a joined frame, none where it gives strides back.
+uint32_t frames_of(const burst::RxQueue& queue, const prm::Cqe& e) noexcept;
 // Empties the completion queue; returns the frames that nobody received. The device writes to
 // neither queue any more, and the ring's buffers have the ring's hold only afterwards.
 uint32_t drop_frames(burst::RxQueue& queue) noexcept;

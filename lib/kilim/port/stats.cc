@@ -66,11 +66,8 @@ uint32_t depth_by_walking(const burst::RxQueue& q) noexcept {
   uint32_t frames = 0, at = 0;
   for (const prm::Cqe* e; at < entries && (e = q.cq.peek(at)) != nullptr;) {
     const bool error = queue::Cq::is_error(e->op_own);
-    const uint32_t n = error ? 1 : queue::Cq::completions(*e);
-    const bool filler =
-        q.strides.log_bytes != 0 && (e->byte_cnt.host() & prm::cqe::stride_filler) != 0;
-    frames += filler ? 0 : error ? n : frames_of(*e);
-    at += n;
+    frames += error ? 1 : frames_of(q, *e);
+    at += error ? 1 : queue::Cq::completions(*e);
   }
   return frames - q.block_done;
 }
