@@ -11,6 +11,7 @@ import time
 import unittest
 
 import pair
+import processes
 
 NAMESPACE_IPS = "10.11.0.1", "10.11.0.2"
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"   # programs have a TCP connection beside it, by the same
@@ -79,8 +80,9 @@ class CmPair:
             client = server = None    # the texts say more
         finally:
             for process in (self.client, self.server):
-                process.kill()
-                process.wait()
+                if process.poll() is None:
+                    processes.kill_family(process.pid)   # no program of a killed launcher spins on
+                    process.wait()
             if self.port is not None:
                 self.port.socket.close()
         text = self.text(0) + "\n-- client:\n" + self.text(1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs of others that connect through librdmacm, in two processes each: librdmacm's own,
 perftest -R, libfabric, fio; and our own: a TCP program over rsockets, what others do not try, librpma.
-Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH DESTROY_QP ECHO CM_LIFE RPMA ISER
+Usage: rdmacm_test.py KILIM_VHCA SLOW_ARP GLOBAL_AH DESTROY_QP SLOW_LEAVE ECHO CM_LIFE RPMA ISER
 """
 
 import os
@@ -21,8 +21,8 @@ import processes
 from rdmacm_pair import (CLIENT, NAMESPACE_IPS, SERVER, CmPair, NamespacePair, Namespaces,
                          preloaded)
 
-SLOW_ARP, GLOBAL_AH, DESTROY_QP, ECHO, CM_LIFE, RPMA, ISER = (
-    os.path.abspath(p) for p in sys.argv[2:9])
+SLOW_ARP, GLOBAL_AH, DESTROY_QP, SLOW_LEAVE, ECHO, CM_LIFE, RPMA, ISER = (
+    os.path.abspath(p) for p in sys.argv[2:10])
 RSOCKETS = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
 
@@ -132,7 +132,8 @@ class Rdmacm(pair.PairTest):
         server = NAMESPACE_IPS[0]
         for kind, words in FABRIC:
             with self.subTest(kind=kind):
-                both = NamespacePair(namespaces, words, f"{words} {server}", port=FABRIC_PORT)
+                both = NamespacePair(namespaces, preloaded(SLOW_LEAVE, words),
+                                     preloaded(SLOW_LEAVE, f"{words} {server}"), port=FABRIC_PORT)
                 self.check(kind, both, r"(?m)^4k +10 ")
         for verb in ("write", "read") if pair.LONG else ("write",):
             with self.subTest(verb=verb):
@@ -239,8 +240,8 @@ class Rdmacm(pair.PairTest):
         for kind, words in FABRIC:
             with self.subTest(kind=kind):
                 port = pair.Port()
-                both = CmPair(f"{words} -B {port.number}", f"{words} -P {port.number} {SERVER}",
-                              port=port)
+                both = CmPair(preloaded(SLOW_LEAVE, f"{words} -B {port.number}"),
+                              preloaded(SLOW_LEAVE, f"{words} -P {port.number} {SERVER}"), port=port)
                 self.check(kind, both, r"(?m)^4k +10 ")
 
     def test_killed_peer(self):
