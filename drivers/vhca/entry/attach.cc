@@ -39,8 +39,15 @@ namespace {
 // Made at the first attach, and anew at the first one of a forked child; never destroyed.
 SysfsTree* tree = nullptr;
 pid_t tree_owner = 0;
-pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 AttachedState* all_attached = nullptr;
+
+class AttachGuard {
+ public:
+  AttachGuard() noexcept { pthread_mutex_lock(&device_list::attach_lock); }
+  ~AttachGuard() { pthread_mutex_unlock(&device_list::attach_lock); }
+  AttachGuard(const AttachGuard&) = delete;
+  AttachGuard& operator=(const AttachGuard&) = delete;
+};
 
 // With the lock.
 AttachedState* keep(AttachedState state) {
@@ -53,19 +60,11 @@ void erase_tree() noexcept {
   if (::getpid() == tree_owner) tree->erase();
 }
 
-// A thread of the parent may have been attaching. Its half-made tree is not the child's.
-void free_lock_in_child() noexcept {
-  pthread_mutex_init(&attach_lock, nullptr);
-}
-
 Status prepare_tree() {
   if (tree != nullptr && tree_owner == ::getpid()) return Done{};
   auto made = SysfsTree::make();
   if (!made.ok()) return made.error();
-  if (tree == nullptr) {
-    std::atexit(&erase_tree);
-    pthread_atfork(nullptr, nullptr, &free_lock_in_child);
-  }
+  if (tree == nullptr) std::atexit(&erase_tree);
   tree = new SysfsTree(std::move(*made));
   tree_owner = ::getpid();
   for (std::size_t i = 0; i < device_list::count(); i++) {
@@ -186,11 +185,10 @@ Status Attached::set_lint(const std::string& mode) {
 
 void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
-  pthread_mutex_lock(&attach_lock);
+  const AttachGuard guard;
   state_->device->hide();
   if (Instance* live = state_->device->live()) rdmacm::hide_adapter(live->hca());
   tree->remove(state_->device->config());
-  pthread_mutex_unlock(&attach_lock);
 }
 
 const std::string& sysfs_root() noexcept {
@@ -199,21 +197,17 @@ const std::string& sysfs_root() noexcept {
 }
 
 Result<Attached*> attach(const AttachConfig& config) {
-  pthread_mutex_lock(&attach_lock);
+  const AttachGuard guard;
   auto state = attach_by_config(config);
-  if (state.ok()) (*state)->attached = new Attached(*state);
-  pthread_mutex_unlock(&attach_lock);
   if (!state.ok()) return state.error();
-  return (*state)->attached;
+  return (*state)->attached = new Attached(*state);
 }
 
 Attached* find_attached(const std::string& name) noexcept {
-  pthread_mutex_lock(&attach_lock);
-  Attached* found = nullptr;
-  for (const AttachedState* s = all_attached; s != nullptr && found == nullptr; s = s->before)
-    if (s->name == name) found = s->attached;
-  pthread_mutex_unlock(&attach_lock);
-  return found;
+  const AttachGuard guard;
+  for (const AttachedState* s = all_attached; s != nullptr; s = s->before)
+    if (s->name == name) return s->attached;
+  return nullptr;
 }
 
 std::string refusal_of_wire(const std::string& spec) {

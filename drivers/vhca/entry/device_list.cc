@@ -28,7 +28,7 @@ constexpr std::size_t max_devices = 4096;  // detached ones count
 std::atomic<Device*> devices[max_devices];
 std::atomic<std::size_t> device_count{0};
 pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-bool handlers_installed = false;
+bool end_watched = false;
 
 class ListGuard {
  public:
@@ -56,10 +56,13 @@ void at_end() noexcept {
 
 }  // namespace
 
-// Around fork every lock of ours is held, in this order: list, each adapter's as rdmacm::Locked
-// takes them, the handlers'.
+pthread_mutex_t device_list::attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// Around fork every lock of ours is held, in this order: who attaches, list, each adapter's as
+// rdmacm::Locked takes them, the handlers'.
 struct ForkHandlers {
   static void prepare() noexcept {
+    pthread_mutex_lock(&device_list::attach_lock);
     pthread_mutex_lock(&list_lock);
     for (rdmacm::Adapter* a = rdmacm::first_adapter(); a != nullptr; a = a->next)
       for_each([a](Instance& i) {
@@ -74,6 +77,7 @@ struct ForkHandlers {
     rdmacm::after_fork_in_parent();
     for_each([](Instance& i) { i.after_fork_in_parent(); });
     pthread_mutex_unlock(&list_lock);
+    pthread_mutex_unlock(&device_list::attach_lock);
   }
   // The parent's adapters are the parent's. Their copies here are left as they are, and the next
   // open makes new ones.
@@ -87,7 +91,10 @@ struct ForkHandlers {
       device_list::at(i)->live_.store(nullptr, std::memory_order_relaxed);
     }
     pthread_mutex_init(&list_lock, nullptr);
+    pthread_mutex_init(&device_list::attach_lock, nullptr);
   }
+  // Before anybody can hold a lock: a child forked while the first device is made knows them too.
+  [[gnu::constructor]] static void install() noexcept { pthread_atfork(&prepare, &parent, &child); }
 
  private:
   template <typename F>
@@ -103,11 +110,8 @@ Result<Instance*> Device::instance() {
   if (Instance* instance = live(); instance != nullptr) return instance;
   auto made = Instance::make(config_.attach, profile_);
   if (!made.ok()) return made.error();
-  if (!handlers_installed) {
-    pthread_atfork(&ForkHandlers::prepare, &ForkHandlers::parent, &ForkHandlers::child);
-    std::atexit(&at_end);
-    handlers_installed = true;
-  }
+  if (!end_watched) std::atexit(&at_end);
+  end_watched = true;
   Instance* instance = made->release();
   if (!config_.tree.empty()) {
     odp_files::connect(instance->hca(), config_.tree, config_);
