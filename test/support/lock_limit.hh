@@ -9,23 +9,11 @@
 #include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-namespace kilim::test {
+#include "in_child.hh"
 
-// What f() returns in a child; -1: it did not end of its own accord.
-template <typename F>
-int in_child(F f) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    ::_exit(f());
-  }
-  int status = -1;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
-  return WEXITSTATUS(status);
-}
+namespace kilim::test {
 
 // The soft limit, in pages of 4096 bytes.
 inline bool may_lock(uint64_t pages) {

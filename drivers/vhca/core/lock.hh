@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The adapter's one lock: control calls take it, pollers try it. Recovers in a forked child
-// (entry/fork.cc). It remembers whether a poller needs to try at all.
+// (entry/device_list.cc). It remembers whether a poller needs to try at all. The device list's
+// locks are such, too.
 #pragma once
 
 #include <atomic>

@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "vhca/core/request_faults.hh"
@@ -40,14 +39,6 @@ namespace {
 SysfsTree* tree = nullptr;
 pid_t tree_owner = 0;
 AttachedState* all_attached = nullptr;
-
-class AttachGuard {
- public:
-  AttachGuard() noexcept { pthread_mutex_lock(&device_list::attach_lock); }
-  ~AttachGuard() { pthread_mutex_unlock(&device_list::attach_lock); }
-  AttachGuard(const AttachGuard&) = delete;
-  AttachGuard& operator=(const AttachGuard&) = delete;
-};
 
 // With the lock.
 AttachedState* keep(AttachedState state) {
@@ -185,7 +176,7 @@ Status Attached::set_lint(const std::string& mode) {
 
 void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
-  const AttachGuard guard;
+  const LockGuard guard(device_list::attach_lock);
   state_->device->hide();
   if (Instance* live = state_->device->live()) rdmacm::hide_adapter(live->hca());
   tree->remove(state_->device->config());
@@ -197,14 +188,14 @@ const std::string& sysfs_root() noexcept {
 }
 
 Result<Attached*> attach(const AttachConfig& config) {
-  const AttachGuard guard;
+  const LockGuard guard(device_list::attach_lock);
   auto state = attach_by_config(config);
   if (!state.ok()) return state.error();
   return (*state)->attached = new Attached(*state);
 }
 
 Attached* find_attached(const std::string& name) noexcept {
-  const AttachGuard guard;
+  const LockGuard guard(device_list::attach_lock);
   for (const AttachedState* s = all_attached; s != nullptr; s = s->before)
     if (s->name == name) return s->attached;
   return nullptr;

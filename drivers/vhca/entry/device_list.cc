@@ -27,16 +27,8 @@ namespace {
 constexpr std::size_t max_devices = 4096;  // detached ones count
 std::atomic<Device*> devices[max_devices];
 std::atomic<std::size_t> device_count{0};
-pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+Lock list_lock;
 bool end_watched = false;
-
-class ListGuard {
- public:
-  ListGuard() noexcept { pthread_mutex_lock(&list_lock); }
-  ~ListGuard() { pthread_mutex_unlock(&list_lock); }
-  ListGuard(const ListGuard&) = delete;
-  ListGuard& operator=(const ListGuard&) = delete;
-};
 
 // A program whose journal has gaps has not done what was asked of it, whatever it says: its status
 // becomes an error, as a leak checker does it.
@@ -56,14 +48,14 @@ void at_end() noexcept {
 
 }  // namespace
 
-pthread_mutex_t device_list::attach_lock = PTHREAD_MUTEX_INITIALIZER;
+Lock device_list::attach_lock;
 
 // Around fork every lock of ours is held, in this order: who attaches, list, each adapter's as
 // rdmacm::Locked takes them, the handlers'.
 struct ForkHandlers {
   static void prepare() noexcept {
-    pthread_mutex_lock(&device_list::attach_lock);
-    pthread_mutex_lock(&list_lock);
+    device_list::attach_lock.lock();
+    list_lock.lock();
     for (rdmacm::Adapter* a = rdmacm::first_adapter(); a != nullptr; a = a->next)
       for_each([a](Instance& i) {
         if (&i.hca() == &a->hca) i.before_fork();
@@ -76,8 +68,8 @@ struct ForkHandlers {
     dma::after_fork_in_parent();
     rdmacm::after_fork_in_parent();
     for_each([](Instance& i) { i.after_fork_in_parent(); });
-    pthread_mutex_unlock(&list_lock);
-    pthread_mutex_unlock(&device_list::attach_lock);
+    list_lock.unlock();
+    device_list::attach_lock.unlock();
   }
   // The parent's adapters are the parent's. Their copies here are left as they are, and the next
   // open makes new ones.
@@ -90,8 +82,8 @@ struct ForkHandlers {
     for (std::size_t i = 0; i < device_list::count(); i++) {
       device_list::at(i)->live_.store(nullptr, std::memory_order_relaxed);
     }
-    pthread_mutex_init(&list_lock, nullptr);
-    pthread_mutex_init(&device_list::attach_lock, nullptr);
+    list_lock.reset_after_fork();
+    device_list::attach_lock.reset_after_fork();
   }
   // Before anybody can hold a lock: a child forked while the first device is made knows them too.
   [[gnu::constructor]] static void install() noexcept { pthread_atfork(&prepare, &parent, &child); }
@@ -106,7 +98,7 @@ struct ForkHandlers {
 };
 
 Result<Instance*> Device::instance() {
-  const ListGuard guard;
+  const LockGuard guard(list_lock);
   if (Instance* instance = live(); instance != nullptr) return instance;
   auto made = Instance::make(config_.attach, profile_);
   if (!made.ok()) return made.error();
@@ -131,7 +123,7 @@ Result<Device*> add(DeviceConfig config) {
   if (!profile.ok()) return profile.error();
   if (profile->lid != 0 && !config.attach.wires.empty())
     return Error{EINVAL, "wires carry Ethernet frames: an InfiniBand port is loopback only"};
-  const ListGuard guard;
+  const LockGuard guard(list_lock);
   const std::size_t n = count();
   if (n == max_devices)
     return Error{ENOSPC, "no more virtual devices can be attached to this process"};

@@ -9,9 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include <pthread.h>
-
 #include "kilim/base/result.hh"
+#include "vhca/core/lock.hh"
 #include "vhca/entry/config.hh"
 #include "vhca/entry/instance.hh"
 
@@ -45,7 +44,7 @@ class Device {
 namespace device_list {
 
 // Who attaches or detaches holds it, before the list's own; so does fork().
-extern pthread_mutex_t attach_lock;
+extern Lock attach_lock;
 
 // EINVAL: unknown profile; ENOSPC: too many devices.
 Result<Device*> add(DeviceConfig config);

@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "in_child.hh"
 #include "rc_pair_fixture.hh"
 #include "ut.hh"
 #include "vhca/core/journal.hh"
@@ -40,7 +40,35 @@ Attached* attach_named(const char* name) {
   return attached.ok() ? *attached : nullptr;
 }
 
-// First of all cases: the list is asked for before there is a device.
+constexpr unsigned hung_seconds = 20;
+
+int attaches_inchild0() {
+  return attach_named("inchild0") != nullptr && test::is_listed("inchild0") ? 0 : 1;
+}
+
+// In a process that has attached nothing a thread is held up on its way to the first device.
+int forks_at_the_first_device() {
+  std::atomic<bool> begun{false}, over{false};
+  std::thread other([&] {
+    {
+      const LockGuard attaching(device_list::attach_lock);
+      begun = true;
+      ::usleep(20'000);
+    }
+    while (!over) std::this_thread::yield();
+  });
+  while (!begun) std::this_thread::yield();
+  const int child = test::in_child(attaches_inchild0, hung_seconds);
+  over = true;
+  other.join();
+  return child;
+}
+
+void a_fork_waits_for_the_first_device() {
+  EQUAL(test::in_child(forks_at_the_first_device), 0);
+}
+
+// First of all cases that attach: the list is asked for before there is a device.
 void attaches_after_a_first_list() {
   CU_ASSERT(!test::is_listed("first0"));
   Attached* attached = attach_named("first0");
@@ -256,18 +284,18 @@ void forked_children_have_their_own() {
   CU_ASSERT_FATAL(attach(config).ok());
   ibv_context* context = open_by_name("fork0");
   CU_ASSERT_FATAL(context != nullptr);
-  for (int i = 0; i < 20; i++) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(child_of_fork(context));
-    int status = 0;
-    EQUAL(::waitpid(child, &status, 0), child);
-    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
+  for (int i = 0; i < 20; i++)
+    EQUAL(test::in_child([context] { return child_of_fork(context); }), 0);
   {
     RcPair pair(context);
     CU_ASSERT(pair.ok());
   }
   ibv_close_device(context);
+}
+
+int opens_calls0() {
+  ibv_context* own = open_by_name("calls0");
+  return own != nullptr && ibv_close_device(own) == 0 ? 0 : 1;
 }
 
 // Threads that call meanwhile leave no lock behind in the child.
@@ -284,14 +312,7 @@ void forks_among_calls() {
   std::thread one(call), two(call);
   bool good = true;
   for (int i = 0; i < 300 && good; i++) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(20);
-      ibv_context* own = open_by_name("calls0");
-      ::_exit(own != nullptr && ibv_close_device(own) == 0 ? 0 : 1);
-    }
-    int status = 0;
-    good = ::waitpid(child, &status, 0) == child && status == 0;
+    good = test::in_child(opens_calls0, hung_seconds) == 0;
   }
   over = true;
   one.join();
@@ -300,9 +321,8 @@ void forks_among_calls() {
   ibv_close_device(context);
 }
 
-// Nor does a thread that attaches, the first device too. It allocates nothing outside of attach(),
-// nor begins or ends meanwhile: AddressSanitizer's allocator (GCC 12) has locks that a child
-// inherits taken.
+// Nor does a thread that attaches. It allocates nothing outside of attach(), nor begins or ends
+// meanwhile: AddressSanitizer's allocator (GCC 12) has locks that a child inherits taken.
 void forks_among_attaches() {
   std::vector<AttachConfig> configs(40);
   for (std::size_t i = 0; i < configs.size(); i++) configs[i].name = "among" + std::to_string(i);
@@ -319,13 +339,7 @@ void forks_among_attaches() {
   while (!begun) std::this_thread::yield();
   bool good = true;
   while (tried < configs.size() && good) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(20);
-      ::_exit(attach_named("inchild0") != nullptr && test::is_listed("inchild0") ? 0 : 1);
-    }
-    int status = 0;
-    good = ::waitpid(child, &status, 0) == child && status == 0;
+    good = test::in_child(attaches_inchild0, hung_seconds) == 0;
   }
   over = true;
   other.join();
@@ -334,6 +348,8 @@ void forks_among_attaches() {
 }
 
 const test::Case cases[] = {
+    {"a child forked while another thread attaches the first device does so too",
+     a_fork_waits_for_the_first_device},
     {"attach works after a first device list, without touching the environment",
      attaches_after_a_first_list},
     {"an attached device opens and its port is active", opens_and_answers},
