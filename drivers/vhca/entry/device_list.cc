@@ -82,8 +82,8 @@ struct ForkHandlers {
     for (std::size_t i = 0; i < device_list::count(); i++) {
       device_list::at(i)->live_.store(nullptr, std::memory_order_relaxed);
     }
-    list_lock.reset_after_fork();
-    device_list::attach_lock.reset_after_fork();
+    list_lock.unlock();
+    device_list::attach_lock.unlock();
   }
   // Before anybody can hold a lock: a child forked while the first device is made knows them too.
   [[gnu::constructor]] static void install() noexcept { pthread_atfork(&prepare, &parent, &child); }

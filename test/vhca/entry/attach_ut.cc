@@ -46,8 +46,9 @@ int attaches_inchild0() {
   return attach_named("inchild0") != nullptr && test::is_listed("inchild0") ? 0 : 1;
 }
 
-// In a process that has attached nothing a thread is held up on its way to the first device.
-int forks_at_the_first_device() {
+// The first of all cases: in a process that has attached nothing, nor does here, a thread is held
+// up on its way to the first device.
+void a_fork_waits_for_the_first_device() {
   std::atomic<bool> begun{false}, over{false};
   std::thread other([&] {
     {
@@ -58,14 +59,9 @@ int forks_at_the_first_device() {
     while (!over) std::this_thread::yield();
   });
   while (!begun) std::this_thread::yield();
-  const int child = test::in_child(attaches_inchild0, hung_seconds);
+  EQUAL(test::in_child(attaches_inchild0, hung_seconds), 0);
   over = true;
   other.join();
-  return child;
-}
-
-void a_fork_waits_for_the_first_device() {
-  EQUAL(test::in_child(forks_at_the_first_device), 0);
 }
 
 // First of all cases that attach: the list is asked for before there is a device.
