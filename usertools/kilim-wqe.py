@@ -7,8 +7,8 @@
   kilim-wqe.py diff FILE FILE        what two builds wrote differently; queue numbers do not count
   kilim-wqe.py replay FILE           post it all on a virtual device
 
-The exit status is 1 where something was found, differs or failed. The program that reads the files
-is build/app/wqe/kilim-wqe, or what KILIM_WQE names."""
+The exit status is 1 where something was found, differs or failed. The program that reads the files is
+kilim-wqe of build/app, or of an installation, or what KILIM_WQE names."""
 
 import difflib
 import os
@@ -16,8 +16,9 @@ import re
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-READER = os.environ.get("KILIM_WQE", os.path.join(ROOT, "build", "app", "wqe", "kilim-wqe"))
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+PLACES = (os.path.join(ROOT, "build/app/wqe/kilim-wqe"), os.path.join(ROOT, "../../bin/kilim-wqe"))
+READER = os.environ.get("KILIM_WQE") or next(filter(os.path.exists, PLACES), PLACES[0])
 
 
 def reader(*words):
@@ -25,7 +26,7 @@ def reader(*words):
     try:
         done = subprocess.run([READER, *words], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        sys.exit(f"kilim-wqe.py: no {READER}: build the project first, or set KILIM_WQE")
+        sys.exit(f"kilim-wqe.py: no {READER}: usertools/quickstart.sh builds it, or set KILIM_WQE")
     if done.returncode not in (0, 1):
         sys.stderr.write(done.stderr)
         sys.exit(done.returncode if done.returncode > 0 else 3)
@@ -66,4 +67,7 @@ def main(words):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

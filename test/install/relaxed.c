@@ -25,6 +25,9 @@ int main(void) {
   int n = 0, code = 1;
   struct ibv_device** list = ibv_get_device_list(&n);
   struct ibv_context* context = n > 0 ? ibv_open_device(list[0]) : NULL;
+  if (n == 0) fputs("relaxed: this machine has no RDMA device; run it by kilim-vhca\n", stderr);
+  if (n > 0 && context == NULL)
+    fprintf(stderr, "relaxed: cannot open %s\n", ibv_get_device_name(list[0]));
   struct ibv_pd* pd = context != NULL ? ibv_alloc_pd(context) : NULL;
   void* memory = malloc(1 << 16);
   if (pd != NULL && memory != NULL) code = use(pd, memory, 1 << 16);

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs into a folder and uses what lies there as a stranger would.
 
-Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, examples, plugin, project or subproject"""
+Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, documents, examples, plugin, project or subproject"""
 
 import concurrent.futures
+import glob
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -38,6 +40,37 @@ def programs(root, staged, version):
     said = staged.run(os.path.join(staged.bindir, "kilim-perf"), *EAL, "--", "pool")
     assert " ns" in said, said
     print("programs, libraries, versions")
+    tools(staged)
+
+
+def tools(staged):
+    """The scripts that guides name start by their names in the folder of programs, and find what they are made of."""
+    share = os.path.join(staged.prefix, "share/kilim/usertools")
+    recording = os.path.join(staged.folder, "none.wqe")
+    for name, words, part in (("kilim-top.py", ["--help"], "kilim-top.py"), ("kilim-exporter.py", ["--help"], "kilim_up"),
+                              ("kilim-wqe.py", ["print", recording], recording)):
+        path = os.path.join(staged.bindir, name)
+        assert os.path.realpath(path) == os.path.join(os.path.realpath(share), name), os.path.realpath(path)
+        done = subprocess.run([path, *words], env=staged.env, capture_output=True, text=True, check=False, timeout=60)
+        assert part in done.stdout + done.stderr and "quickstart" not in done.stderr, (name, done)
+    for name in ("pcap_file.py", "kilim-dashboard.json"):
+        assert os.path.exists(os.path.join(share, name)), name
+    print("tools of the guides")
+
+
+def documents(root, staged, version):
+    """Each link of an installed document leads to something that is installed; the examples are there."""
+    top, links, dead = os.path.join(staged.prefix, "share/doc/kilim"), 0, []
+    for path in glob.glob(f"{top}/**/*.md", recursive=True):
+        with open(path, encoding="utf-8") as f:
+            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", f.read()):
+                links += 1
+                if "://" not in target and not os.path.exists(os.path.join(os.path.dirname(path), target)):
+                    dead.append(f"{os.path.relpath(path, top)}: {target}")
+    assert links > 100 and not dead, (links, dead[:20])
+    for name in ("README.md", "LICENSE", "doc/guides/umr.md", "examples/03_umr_gather.cc"):
+        assert os.path.exists(os.path.join(top, name)), name
+    print(f"{links} links, examples")
 
 
 def forwards(root, staged, program, folder):
@@ -81,6 +114,8 @@ def one_way(root, staged, version, way):
             needs = "libkilim" in run("readelf", "-d", at)
             assert needs == (kind == ""), f"{at}: libkilim is {'' if needs else 'not '}a shared library of it"
         assert "gathered" in staged.run(made["03_umr_gather"])
+        alone = subprocess.run([made["relaxed"]], env=staged.env, capture_output=True, text=True, check=False, timeout=60)
+        assert "no RDMA device" in alone.stderr or alone.returncode == 0, alone
         said = staged.run(os.path.join(staged.bindir, "kilim-vhca"), "--", made["relaxed"])
         assert said == "relaxed: right\n", said
         forwards(root, staged, made["01_forward"], f"{folder}/pcap{kind}")
@@ -175,7 +210,7 @@ def main(arguments):
         if what == "subproject":
             subproject(root, folder, os.environ.get("KILIM_CHECK") == "long" or arguments[5:] == ["whole"])
         else:
-            kinds = {"programs": programs, "examples": examples, "plugin": plugin, "project": project}
+            kinds = {"programs": programs, "documents": documents, "examples": examples, "plugin": plugin, "project": project}
             kinds[what](root, Staged(build, folder), version)
     return 0
 
