@@ -4,34 +4,36 @@
 # line is `N passed, N failed, N skipped`; the exit code is 0 only if nothing failed. Without options
 # it should take less than 45 minutes on two cores: a check or a part over its minutes is told, a check
 # of more than 75 fails.
-# Usage: usertools/check.sh [--quick | --long]
+# Usage: usertools/check.sh [--quick | --long] [--fresh]
 #   --quick   less than 5 minutes: style, abi, unit, vhca, golden, e2e and the seeds without the tests
 #             of suite slow, built in build-quick without the optimizer
 #   --long    the ten-minute soak, large matrices, whole suites in a weak order, libFuzzer and the oracle
 #             too. It has no budget of minutes and is not run by CI: refused where CI is set
+#   --fresh   README's first command and its commands in a bare root as well (usertools/fresh.sh), as CI does
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-mode=normal
-case ${1:-} in
-  '') ;;
-  --quick) mode=quick ;;
-  --long)
-    [ -z "${CI:-}" ] || fail "CI does not run --long, which has no budget of minutes: run it by hand, with CI unset"
-    mode=long
-    ;;
-  *)
-    usage
-    [ "$1" = --help ]
-    exit
-    ;;
-esac
+mode=normal fresh=no
+for word in "$@"; do
+  case $word in
+    --quick | --long) mode=${word#--} ;;
+    --fresh) fresh=yes ;;
+    *)
+      usage
+      [ "$word" = --help ]
+      exit
+      ;;
+  esac
+done
+[ "$mode" != long ] || [ -z "${CI:-}" ] ||
+  fail "CI does not run --long, which has no budget of minutes: run it by hand, with CI unset"
 exec < /dev/null
 cd "$ROOT" || exit 1
 report=$ROOT/usertools/check_report.py
 stages=$(mktemp -d)
+bare=     # where a bare root is under way
 lane=
-trap '[ -z "$lane" ] || kill -- "-$lane" 2> /dev/null; return_hugepages; rm -rf "$stages"' EXIT
+trap '[ -z "$lane" ] || kill -- "-$lane" 2> /dev/null; end_attended; return_hugepages; rm -rf --one-file-system "$stages" "$bare"' EXIT
 trap 'exit 130' INT TERM HUP
 export KILIM_CHECK=$mode
 # Without CAP_IPC_LOCK everything would be held to `ulimit -l`; tests of that limit take this back.
@@ -77,7 +79,7 @@ beside() {
 # went_well NAME: waits for the end of a stage of those, and says how it ended.
 went_well() {
   local code=
-  until ls "$stages"/*-"$1".ended || ! kill -0 "$lane"; do sleep 0.2; done > /dev/null 2>&1
+  until ls "$stages"/*-"$1".ended || ! kill -0 "${lane:-none}"; do sleep 0.2; done > /dev/null 2>&1
   read -r code _ < <(cat "$stages"/*-"$1".ended 2> /dev/null)
   [ "$code" = 0 ]
 }
@@ -92,7 +94,7 @@ run() {
   local folder=$1 name=$2
   shift 2
   rm -f "$folder/meson-logs/$name"*
-  told "$name" "$stages/$number-$name.out" meson test -C "$folder" --no-rebuild --logbase "$name" "$@"
+  told "$name" "$stages/$number-$name.out" attend meson test -C "$folder" --no-rebuild --logbase "$name" "$@"
   local code=$?
   # With a wrapper Meson adds its name to the log's.
   cat "$folder/meson-logs/$name"*.json > "$stages/$number-$name.json" || return 1
@@ -101,6 +103,8 @@ run() {
 
 # One program for many test files (ADR 0068). Not with ThreadSanitizer, which runs few of them.
 joined=(-Djoined_tests=true)
+# The quickstart sets build/ up without tests.
+all=(-Dtests=true -Dexamples=true)
 
 # targets FOLDER WORD...: what the tests of these suites, or of these names, need built.
 targets() { /usr/bin/python3 "$report" targets "$@"; }
@@ -113,7 +117,7 @@ build_quick() {
   build build-quick $(targets build-quick -slow $(suites_of build-quick))
 }
 build_release() {
-  configure build "${joined[@]}" -Dbuildtype=release -Dwerror=true && build build all
+  configure build "${joined[@]}" "${all[@]}" -Dbuildtype=release -Dwerror=true && build build all
 }
 # UBSan's vptr check needs RTTI, which lib and drivers are built without. Lines of the source are all
 # that a report wants of the debug information: -g1 is built a fifth quicker than -g.
@@ -149,10 +153,15 @@ run_memcheck() {
 }
 # It may be beside others for most of a check.
 run_tidy() { run build tidy -t 3 --suite tidy; }
+# README's first minute in a root that has nothing. Only its build lies beside other stages: what it runs wants
+# the cores, and hugepages of its own.
+build_fresh() { usertools/fresh.sh --build "$bare"; }
+run_fresh() { usertools/fresh.sh --use "$bare"; }
 # What needs no test's result, the sooner wanted first.
 others() {
   stage build-asan build_asan
   [ -z "$threads" ] || stage build-tsan build_tsan
+  [ $fresh = no ] || stage fresh-build build_fresh
   stage tidy run_tidy
 }
 # What stands in a send queue is late wherever no fence holds it (doc/vhca.md, "Order").
@@ -169,6 +178,7 @@ if ! (need_packages "${kinds[@]}"); then
   exit 1
 fi
 reserve_hugepages 128
+[ $fresh = no ] || bare=$(mktemp -d "${TMPDIR:-/var/tmp}/kilim-bare.XXXXXX")
 say "$mode check on $(nproc) cores"
 
 folder=build build=build_release quicker=()
@@ -199,5 +209,9 @@ if [ "$mode" = long ] && [ -f build/build.ninja ]; then
 fi
 
 return_hugepages
+if [ $fresh = yes ]; then
+  [ "$mode" != quick ] || stage fresh-build build_fresh
+  went_well fresh-build && stage fresh run_fresh
+fi
 exec 3>&1
 /usr/bin/python3 "$report" all "$stages" >&3

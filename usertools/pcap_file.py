@@ -53,9 +53,12 @@ def compare(sent, got):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["make"] and len(sys.argv) == 4:
-        make(sys.argv[2], int(sys.argv[3]))
-    elif sys.argv[1:2] == ["compare"] and len(sys.argv) == 4:
-        compare(sys.argv[2], sys.argv[3])
-    else:
-        sys.exit(__doc__)
+    try:
+        if sys.argv[1:2] == ["make"] and len(sys.argv) == 4:
+            make(sys.argv[2], int(sys.argv[3]))
+        elif sys.argv[1:2] == ["compare"] and len(sys.argv) == 4:
+            compare(sys.argv[2], sys.argv[3])
+        else:
+            sys.exit(__doc__)
+    except KeyboardInterrupt:
+        sys.exit(130)

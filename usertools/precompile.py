@@ -97,4 +97,7 @@ def main(build):
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1])))
+    try:
+        sys.exit(main(os.path.abspath(sys.argv[1])))
+    except KeyboardInterrupt:
+        sys.exit(130)

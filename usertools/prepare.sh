@@ -36,6 +36,29 @@ tick() {
   done
 }
 
+# attend COMMAND...: the command, so that a signal to this script is acted on at once: bash would wait for a
+# command in the foreground first. end_attended(), on the way out, ends what still runs. Its exit code.
+attended=
+attend() {
+  "$@" &
+  attended=$!
+  wait $attended
+  set -- $?
+  attended=
+  return "$1"
+}
+
+# end_attended: gives an attended command, which ends its own children, five seconds to go.
+end_attended() {
+  local i
+  [ -n "$attended" ] && kill -TERM "$attended" 2> /dev/null || return 0
+  for ((i = 0; i < 50; i++)); do
+    kill -0 "$attended" 2> /dev/null || return 0
+    sleep 0.1
+  done
+  kill -KILL "$attended" 2> /dev/null
+}
+
 # told WHAT LOG COMMAND...: the command, while tick() tells how far it is. Its exit code.
 told() {
   local what=$1 log=$2 code ticker
@@ -84,7 +107,8 @@ options() {
   done
 }
 
-# Installs the packages of the given kinds (build, run, check) that are not there yet.
+# Installs the packages of the given kinds (build, run, check) that are not there yet. A signal waits for
+# apt-get to end, since dpkg stopped in the middle leaves a machine to be repaired.
 need_packages() {
   local kinds="$*" kind name missing=()
   while read -r kind name; do
@@ -143,24 +167,28 @@ return_hugepages() {
 # a room may have a multiple of it: Meson 1.0 then waits for one file too many (extract_all_objects).
 in_one=(-Dunity=on -Dunity_size=14)
 
-# configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used. Every
-# source begins with an empty file, in whose place GCC takes the C++ library's headers, read once
-# (precompile.py); gold links seven times as quickly as ld.
+# configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used. An option
+# behind `new:` counts only where the folder is made. Every source begins with an empty file, in whose place
+# GCC takes the C++ library's headers, read once (precompile.py); gold links seven times as quickly as ld.
 configure() {
-  local folder=$1 log word words=() arguments=
+  local folder=$1 log word old=() new=() arguments=
   local first
   first=$(realpath -m "$folder")/precompiled/std.hh
   for word in "${@:2}"; do
-    if [[ $word == -Dcpp_args=* ]]; then arguments=" ${word#*=}"; else words+=("$word"); fi
+    case $word in
+      -Dcpp_args=*) arguments=" ${word#*=}" ;;
+      new:*) new+=("${word#new:}") ;;
+      *) old+=("$word") ;;
+    esac
   done
-  words+=("-Dcpp_args=-Wno-invalid-pch -include '$first'$arguments")
+  old+=("-Dcpp_args=-Wno-invalid-pch -include '$first'$arguments")
   log=$(mktemp)
   if ! { [ -f "$folder/build.ninja" ] && [ -f "$first" ] &&
-    meson configure "$folder" "${words[@]}" > "$log" 2>&1 &&
+    meson configure "$folder" "${old[@]}" > "$log" 2>&1 &&
     ninja -C "$folder" build.ninja >> "$log" 2>&1; }; then   # reads changed build files anew
     rm -rf "$folder"
     mkdir -p "${first%/*}" && : > "$first"
-    if ! CC_LD=gold CXX_LD=gold meson setup "$folder" "$ROOT" "${words[@]}" > "$log" 2>&1 < /dev/null; then
+    if ! CC_LD=gold CXX_LD=gold meson setup "$folder" "$ROOT" "${new[@]}" "${old[@]}" > "$log" 2>&1 < /dev/null; then
       tail -30 "$log" >&2
       rm -f "$log"
       return 1
@@ -175,7 +203,7 @@ build() {
   local folder=$1 log
   shift
   log=$(mktemp)
-  if ! told "building $(basename "$folder")/" "$log" ninja -C "$folder" "$@" > "$log" 2>&1 < /dev/null; then
+  if ! told "building $(basename "$folder")/" "$log" attend ninja -C "$folder" "$@" > "$log" 2>&1 < /dev/null; then
     grep -v '^\[[0-9]*/[0-9]*\] \(Compiling\|Linking\|Generating\)' "$log" | tail -60 >&2
     rm -f "$log"
     return 1

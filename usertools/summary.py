@@ -7,6 +7,7 @@ Usage: summary.py FILE      the paragraph
 
 import json
 import re
+import signal
 import sys
 
 
@@ -49,6 +50,8 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     if sys.argv[1] == "--live":
+        # Ctrl-C goes to every process of the terminal: kilim-testpmd's last report comes behind it, then its end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         live(sys.stdin)
     else:
         main(sys.argv[1])

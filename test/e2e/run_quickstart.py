@@ -95,6 +95,7 @@ def interrupt(root, program):
         job = subprocess.Popen(command(root, program, "--size", "1024"), stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True,
                                env=dict(os.environ, TMPDIR=place),
+                               start_new_session=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         said = []
         for line in job.stdout:
@@ -104,12 +105,13 @@ def interrupt(root, program):
         expect(said and said[-1].startswith("http:"), f"the job came to the file: {said[-3:]}")
         time.sleep(1.0)
         started = time.monotonic()
-        job.send_signal(signal.SIGINT)
+        os.killpg(job.pid, signal.SIGINT)   # a terminal sends Ctrl-C to all of them
         rest = job.stdout.read()
         code = job.wait(timeout=30)
         seconds = time.monotonic() - started
         expect(code == 130, f"SIGINT ends it with {code}, as it should be 130: {rest[-500:]}")
         expect(seconds < 10, f"it ends at once: {seconds:.1f} s")
+        expect("Traceback" not in rest, f"no traceback is the last that a user sees: {rest[-500:]}")
         spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True,
                                 check=True).stdout
         expect(f"kilim{job.pid}-" not in spaces, "no namespace is left")

@@ -22,9 +22,9 @@ SECONDS = 100   # that a block may take
 # Before `--` these take EAL's options, which kilim-testpmd --help prints with its own.
 EAL_PROGRAMS = ("kilim-testpmd", "kilim-perf", "01_forward", "10_eal_memory", "11_router", "12_switch",
                 "13_udp_echo", "14_two_workers", "15_l2fwd")
-# Programs of other people that a reader may have to install, and the shell's own words.
+# Programs of other people that a reader may have to install, what README installs or makes, and the shell's own words.
 FOREIGN = {"perf", "valgrind", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "cd", "wait", "sudo", "mkdir",
-           "./your-program"}
+           "./your-program", "./gather", "kilim-vhca", "qemu-system-x86_64"}
 OPTION = re.compile(r"^(--[a-zA-Z][\w-]*|-[a-zA-Z])(=.*)?$")
 
 
@@ -38,12 +38,19 @@ class Tree:
         tests = self.introspect("--tests")
         self.tests = {test["name"] for test in tests}
         self.suites = {suite.split(":")[-1] for test in tests for suite in test["suite"]} | self.written_suites()
+        self.quick = set(self.first_built())
         self.settings = {option["name"] for option in self.introspect("--buildoptions")}
         self.helps = {}
 
     def introspect(self, what):
         return json.loads(subprocess.run(["meson", "introspect", self.build, what], capture_output=True, text=True,
                                          check=True).stdout)
+
+    def first_built(self):
+        """What usertools/quickstart.sh builds (app/meson.build, `programs`)."""
+        said = [subprocess.run(["ninja", "-C", self.build, "-t", what, "programs"], capture_output=True, text=True,
+                               check=True).stdout for what in ("query", "inputs")]   # a phony target is no input
+        return [line.strip(" |") for line in "".join(said).splitlines()]
 
     def written_suites(self):
         """Some exist in a release build only."""
@@ -144,11 +151,18 @@ def command_faults(tree, words):
         yield from option_faults(tree, program, words[ours + 1:])
 
 
+def unbuilt_faults(tree, block, words):
+    """A block that can be run as it stands stands behind README's first command, in a folder that it made."""
+    for word in words:
+        if block.runs and word.startswith("build/") and word[len("build/"):] not in tree.quick:
+            yield f"README's first command does not build {word}"
+
+
 def faults_of(tree, blocks):
     for block in blocks:
         try:
             for line, words in commands.commands_of(block):
-                for fault in command_faults(tree, words):
+                for fault in (*command_faults(tree, words), *unbuilt_faults(tree, block, words)):
                     yield f"{block.path}:{line}: {fault}"
         except ValueError as error:
             yield f"{block.path}:{block.line}: no shell reads this: {error}"

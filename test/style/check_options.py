@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The options of the scripts in usertools are those that their heads explain, and whoever gets one
-wrong is told so in a sentence before anything is done.
+wrong is told so in a sentence before anything is done. Python's scripts there take Ctrl-C without a traceback.
 
 Usage: check_options.py ROOT"""
 
@@ -38,6 +38,18 @@ def faults_of(script, text):
             yield f"{word} alone: {said.strip() or code}"
 
 
+def shows_a_traceback(text):
+    """Whether Ctrl-C would end this program by Python's own handler."""
+    return "__main__" in text and "KeyboardInterrupt" not in text and "signal.SIGINT" not in text
+
+
+def python_faults(root):
+    for script in sorted(glob.glob(os.path.join(root, "usertools", "*.py"))):
+        with open(script, encoding="utf-8") as f:
+            if shows_a_traceback(f.read()):
+                yield f"{os.path.relpath(script, root)}:1: Ctrl-C ends it with a traceback"
+
+
 def main(root):
     scripts = sorted(glob.glob(os.path.join(root, "usertools", "*.sh")))
     asked = faults = 0
@@ -50,6 +62,9 @@ def main(root):
         for fault in faults_of(script, text):
             faults += 1
             print(f"{os.path.relpath(script, root)}:1: {fault}")
+    for fault in python_faults(root):
+        faults += 1
+        print(fault)
     print(f"{asked} scripts, {faults} faults")
     return 1 if faults or asked == 0 else 0
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The commands of the documents: fenced blocks of a shell, code spans that begin as a command of this tree
-does, and the head comments of the examples."""
+does, and the head comments of the examples.
+
+Usage: commands.py ROOT [run]   README's first command, then each line of its blocks `sh run` and `sh fresh`
+                                (without those that only a machine of their own should run)"""
 
 import glob
 import os
 import re
 import shlex
+import sys
 
 SHELLS = ("sh", "bash", "console")
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
@@ -16,8 +20,9 @@ BETWEEN = {"&", "&&", "|", "||", ";", "(", ")"}
 
 
 class Block:
-    def __init__(self, path, line, text, runs=False):
-        self.path, self.line, self.text, self.runs = path, line, text, runs
+    def __init__(self, path, line, text, marks=()):
+        self.path, self.line, self.text = path, line, text
+        self.runs, self.fresh = "run" in marks, "fresh" in marks
 
 
 def documents(root):
@@ -26,11 +31,12 @@ def documents(root):
 
 
 def blocks_of(path, text):
-    """Fenced blocks of a shell. `sh run` in the fence's line: it can be run as it stands."""
+    """Fenced blocks of a shell. `sh run` in the fence's line: it can be run as it stands; `sh fresh`: so it can,
+    but it changes the machine (usertools/fresh.sh)."""
     for m in FENCE.finditer(text):
         info = m.group(1).split()
         if info and info[0] in SHELLS:
-            yield Block(path, text.count("\n", 0, m.start(2)) + 1, m.group(2), "run" in info[1:])
+            yield Block(path, text.count("\n", 0, m.start(2)) + 1, m.group(2), info[1:])
 
 
 def spans_of(path, text):
@@ -91,3 +97,24 @@ def commands_of(block):
             else:
                 command.append(word)
         line += 1
+
+
+def typed(text):
+    """The lines of a block that a reader types, without what is said about them."""
+    for row in re.sub(r"\\\n\s*", "", text).split("\n"):
+        row = row.split(" #")[0].strip()
+        if row:
+            yield row
+
+
+def main(root, marks="run fresh"):
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+        blocks = list(blocks_of("README.md", f.read()))
+    print(next(typed(blocks[0].text)))
+    for block in blocks:
+        for row in typed(block.text) if block.runs or (block.fresh and "fresh" in marks) else ():
+            print(row)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -10,6 +10,7 @@ import commands
 class Tree:
     """As check_commands.Tree, without a build."""
     programs = {"app/kilim-perf", "app/kilim-vhca", "test/x_y_ut"}
+    quick = {"app/kilim-perf"}
     tests, suites, settings = {"binder", "two words"}, {"unit"}, {"buildtype"}
 
     def exists(self, path):
@@ -62,6 +63,9 @@ def run(checker):
     blocks = list(commands.blocks_of("x.md", DOCUMENT)) + list(commands.spans_of("x.md", DOCUMENT))
     if [(b.line, b.text, b.runs) for b in blocks] != [(3, "true\n", True), (5, "usertools/check.sh --slow", False)]:
         wrong.append(f"of a document: {[(b.line, b.text, b.runs) for b in blocks]}")
+    runs = commands.Block("x.md", 1, "build/app/kilim-perf\nbuild/app/kilim-vhca", ["run"])
+    if list(checker.faults_of(Tree(), [runs])) != ["x.md:2: README's first command does not build build/app/kilim-vhca"]:
+        wrong.append("a block that runs names what is not built")
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "doc"))
         cases = [commands.Block("x.md", 1, text) for text in ("ls doc build/doc", "true\nfalse\ntrue", "echo $NONE")]
@@ -69,5 +73,5 @@ def run(checker):
         if failed != ["true\nfalse\ntrue", "echo $NONE"]:
             wrong.append(f"of blocks that run failed {failed}")
     print("\n".join(wrong))
-    print(f"{len(GOOD) + len(SEEDS) + 2} cases, {len(wrong)} faults")
+    print(f"{len(GOOD) + len(SEEDS) + 3} cases, {len(wrong)} faults")
     return 1 if wrong else 0
