@@ -86,7 +86,7 @@ def number(value, digits=1):
 
 def verdict(timed):
     """Lines that do other work than their floor have no goal."""
-    if timed["goal"] == 0:
+    if timed["goal"] is None:
         return "none"
     return "met" if timed["met"] else "missed"
 
@@ -122,7 +122,7 @@ def lines(counted, timed):
         ours, theirs, _, _ = counted.get(metric.removesuffix(" *"), (None, None, "", None))
         ratio = None if not theirs else ours / theirs
         text += row(metric, number(ours), number(theirs), number(ratio, 2), number(t["kilim"], 2),
-                    number(t["peer"], 2), number(t["ratio"], 2), str(t["goal"]))
+                    number(t["peer"], 2), number(t["ratio"], 2), number(t["goal"], 2) or "-")
     return text
 
 

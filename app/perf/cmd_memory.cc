@@ -17,12 +17,12 @@ void print(const Options& o, const LineResult& l) {
         .real("ns", l.kilim_ns, 3)
         .real("peer", l.peer_ns, 3)
         .real("ratio", l.ratio(), 4)
-        .real("goal", l.line->time_goal, 2)
+        .real("goal", l.goal(), 2)
         .flag("met", l.met())
         .print();
   else
-    std::printf("%-52s %9.2f ns, %s %.2f ns, ratio %.3f, goal %.2f\n", l.line->metric, l.kilim_ns,
-                l.peer.c_str(), l.peer_ns, l.ratio(), l.line->time_goal);
+    std::printf("%-52s %9.2f ns, %s %.2f ns, ratio %.3f, goal %s\n", l.line->metric, l.kilim_ns,
+                l.peer.c_str(), l.peer_ns, l.ratio(), goal_text(l).c_str());
 }
 
 int run_pool(const Options& o) {

@@ -16,6 +16,8 @@ struct Command {
   const char* help;
   int (*run)(const Options&);
   bool two_sided = false;  // a host may be named
+  // Measures before EAL starts, which loads drivers that change what libibverbs does. May be null.
+  void (*before_eal)(const Options&) = nullptr;
 };
 
 std::span<const Command* const> perf_tests() noexcept;

@@ -33,14 +33,16 @@ int main(int argc, char** argv) {
   const auto parsed = parse_options(static_cast<int>(own.size()) - 1, own.data());
   if (const auto* exit = std::get_if<Exit>(&parsed)) return cli::say(program, *exit);
   eal.push_back(nullptr);
+  const auto& options = std::get<Options>(parsed);
+  const Command& test = *find_test(options.test);
+  if (test.before_eal != nullptr) test.before_eal(options);
   if (rte_eal_init(static_cast<int>(eal.size()) - 1, eal.data()) < 0)
     return cli::say(program,
                     {1, std::string("EAL did not start (") + rte_strerror(rte_errno) +
                             "; the lines above say why). Without hugepages or root add --no-huge "
                             "--no-shconf before `--`"});
   telemetry::offer();
-  const auto& options = std::get<Options>(parsed);
-  const int code = find_test(options.test)->run(options);
+  const int code = test.run(options);
   rte_eal_cleanup();
   return code;
 }

@@ -20,7 +20,7 @@ void print_json(const LineResult& l) {
     all.real("instructions_ratio", *l.instructions_ratio, 4);
   else
     all.null("instructions_ratio");
-  all.real("goal", l.line->time_goal, 2).flag("met", l.met()).text("unit", "ns");
+  all.real("goal", l.goal(), 2).flag("met", l.met()).real("away", l.away, 3).text("unit", "ns");
   all.text("peer_is", l.peer);
   all.text("device", l.line->executing ? "executes" : "completes without executing").print();
 }
@@ -29,8 +29,8 @@ void print_text(const LineResult& l) {
   char instructions[16] = "-";
   if (l.instructions_ratio)
     std::snprintf(instructions, sizeof instructions, "%.3f", *l.instructions_ratio);
-  std::printf("%-52s %9.1f %9.1f  %6.3f  %5.2f  %-6s %6s  %s%s\n", l.line->metric, l.kilim_ns,
-              l.peer_ns, l.ratio(), l.line->time_goal, l.met() ? "met" : "MISSED", instructions,
+  std::printf("%-52s %9.1f %9.1f  %6.3f  %5s  %-6s %6s  %s%s\n", l.line->metric, l.kilim_ns,
+              l.peer_ns, l.ratio(), goal_text(l).c_str(), verdict(l).c_str(), instructions,
               l.peer.c_str(), l.line->executing ? "" : " *");
 }
 

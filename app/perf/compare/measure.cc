@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <string>
 
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -18,6 +21,7 @@ namespace kilim::perf {
 namespace {
 
 constexpr uint32_t warm_up_rounds = 40;
+constexpr double busy_share = 0.05;
 
 // After everything before it has been done.
 uint64_t ticks() noexcept {
@@ -145,7 +149,40 @@ struct Logs {
   }
 };
 
+double seconds_by(clockid_t clock) noexcept {
+  timespec t{};
+  (void)clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// The thread never sleeps while it measures, so what is not its own processor time others had.
+class CoreShare {
+ public:
+  [[nodiscard]] double away() const noexcept {
+    const double passed = seconds_by(CLOCK_MONOTONIC) - wall_;
+    const double used = seconds_by(CLOCK_THREAD_CPUTIME_ID) - own_;
+    return passed > 0 ? std::clamp(1 - used / passed, 0.0, 1.0) : 0;
+  }
+
+ private:
+  double wall_ = seconds_by(CLOCK_MONOTONIC);
+  double own_ = seconds_by(CLOCK_THREAD_CPUTIME_ID);
+};
+
 }  // namespace
+
+std::string verdict(const LineResult& l) {
+  if (!l.has_goal()) return "-";
+  if (l.met()) return "met";
+  if (l.away < busy_share) return "MISSED";
+  return "MISSED, busy " + std::to_string(std::lround(l.away * 100)) + " %";
+}
+
+std::string goal_text(const LineResult& l) {
+  char text[16] = "-";
+  if (l.has_goal()) std::snprintf(text, sizeof text, "%.2f", l.line->time_goal);
+  return text;
+}
 
 double ns_per_tick() noexcept {
   static const double value = [] {
@@ -166,12 +203,14 @@ std::optional<LineResult> measure_line(Rig& r, const Line& line, uint32_t sample
   LineResult result;
   result.line = &line;
   Logs logs;
+  const CoreShare share;
   for (const Case& c : line.cases) {
     std::vector<Trial> trials{{&line.kilim}};
     for (const Side& peer : line.peers) trials.push_back({&peer});
     if (!measure_case(r, c, trials, samples)) return std::nullopt;
     logs.add(trials, result.peer);
   }
+  result.away = share.away();
   const auto n = static_cast<double>(line.cases.size());
   result.kilim_ns = std::exp(logs.kilim / n);
   result.peer_ns = std::exp(logs.peer / n);

@@ -3,6 +3,7 @@
 // processor's counter if there is one. One thread; allocates only before it measures.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,12 +27,23 @@ struct LineResult {
   double kilim_ns = 0, peer_ns = 0;
   std::optional<double> instructions_ratio;
   std::string peer;  // the fastest interface in the last case
+  double away = 0;   // share of the time in which others had this thread's core
+
+  [[nodiscard]] bool has_goal() const noexcept { return line->time_goal != 0; }
+  // Not a number without one, which JSON shows as null.
+  [[nodiscard]] double goal() const noexcept {
+    return has_goal() ? line->time_goal : std::numeric_limits<double>::quiet_NaN();
+  }
 
   [[nodiscard]] double ratio() const noexcept { return kilim_ns / peer_ns; }
-  [[nodiscard]] bool met() const noexcept {
-    return line->time_goal == 0 || ratio() <= line->time_goal;
-  }
+  [[nodiscard]] bool met() const noexcept { return !has_goal() || ratio() <= line->time_goal; }
 };
+
+// What is said of a line's goal: "-" without one, "met", or "MISSED", with how long others had the
+// core where that was a twentieth of the time or more.
+std::string verdict(const LineResult&);
+// "0.62", or "-" without one.
+std::string goal_text(const LineResult&);
 
 // Nanoseconds per tick of the processor's TSC.
 double ns_per_tick() noexcept;

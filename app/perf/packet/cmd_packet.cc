@@ -17,15 +17,15 @@ void print_json(const LineResult& l) {
       .real("kilim", l.kilim_ns, 3)
       .real("floor", l.peer_ns, 3)
       .real("ratio", l.ratio(), 4)
-      .real("goal", l.line->time_goal, 2)
+      .real("goal", l.goal(), 2)
       .flag("met", l.met())
       .text("unit", "ns")
       .print();
 }
 
 void print_text(const LineResult& l) {
-  std::printf("%-52s %9.2f %9.2f  %6.3f  %5.2f  %s\n", l.line->metric, l.kilim_ns, l.peer_ns,
-              l.ratio(), l.line->time_goal, l.met() ? "met" : "MISSED");
+  std::printf("%-52s %9.2f %9.2f  %6.3f  %5s  %s\n", l.line->metric, l.kilim_ns, l.peer_ns,
+              l.ratio(), goal_text(l).c_str(), verdict(l).c_str());
 }
 
 int run(const Options& o) {
