@@ -7,6 +7,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/vport_mtu.hh"
 
 namespace kilim::mlx5 {
 namespace {
@@ -43,12 +44,25 @@ bool query_hca_cap(ibv_context* context, uint16_t number, HcaCap& group) {
   return true;
 }
 
-std::optional<uint32_t> query_inline_mode(ibv_context* context) {
+namespace {
+
+std::optional<uint32_t> query_vport(ibv_context* context, prm::CapField field) {
   In in{};
   in.hdr.opcode = be16{prm::cmd::query_nic_vport_context};
   Out<prm::nic_vport::context_bytes> out{};
   if (!ask(context, in, out)) return {};
-  return prm::cap_get(out.body, prm::nic_vport::min_wqe_inline_mode);
+  return prm::cap_get(out.body, field);
+}
+
+}  // namespace
+
+std::optional<uint32_t> query_inline_mode(ibv_context* context) {
+  return query_vport(context, prm::nic_vport::min_wqe_inline_mode);
+}
+
+uint32_t query_vport_mtu(ibv_context* context) {
+  const uint32_t bytes = query_vport(context, prm::nic_vport::mtu).value_or(0);
+  return bytes > prm::nic_vport::around_mtu ? bytes - prm::nic_vport::around_mtu : 0;
 }
 
 Result<FirmwareObject> make_object(ibv_context* context, std::span<const std::byte> command,

@@ -28,6 +28,9 @@ bool query_hca_cap(ibv_context* context, uint16_t number, HcaCap& group);
 // min_wqe_inline_mode); empty: it is not told.
 std::optional<uint32_t> query_inline_mode(ibv_context* context);
 
+// The MTU of the first port's frames, from the same context; 0: it is not told.
+uint32_t query_vport_mtu(ibv_context* context);
+
 // Of every command.
 inline constexpr prm::CapField opcode_field{0x00, 16};
 

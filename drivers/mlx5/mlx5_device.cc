@@ -12,6 +12,7 @@
 #include "kilim/prm/doorbell.hh"
 #include "kilim/queue/preset.hh"
 #include "mlx5/caps.hh"
+#include "mlx5/firmware.hh"
 
 namespace kilim::mlx5 {
 
@@ -66,6 +67,9 @@ bool Mlx5Device::lost() noexcept {
 Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
   Result<device::PortInfo> info = read_port(context_.get(), number);
   if (info && info->ethernet) info->frame_mtu = read_frame_mtu(sysfs_, name_, number);
+  // A virtual device has no interface, as a rule.
+  if (info && info->ethernet && info->frame_mtu == 0 && number == 1)
+    info->frame_mtu = query_vport_mtu(context_.get());
   return info;
 }
 

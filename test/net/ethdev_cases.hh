@@ -19,6 +19,7 @@ extern const std::span<const Case> ethdev_filters;   // which frames are receive
 extern const std::span<const Case> ethdev_joined;    // LRO
 extern const std::span<const Case> ethdev_keys;      // RSS by keys of the application
 extern const std::span<const Case> ethdev_limits;    // numbers of rte_eth_dev_info
+extern const std::span<const Case> ethdev_refusals;  // packets that are not sent
 extern const std::span<const Case> ethdev_removals;  // reset, unplugging, a device that dies
 extern const std::span<const Case> ethdev_rules;     // rte_flow
 extern const std::span<const Case> ethdev_tellers;   // what a port tells of itself

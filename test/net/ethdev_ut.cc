@@ -182,8 +182,8 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--order") == 0) return clean_up_after(argv[2]);
   std::vector<Case> all(std::begin(cases), std::end(cases));
   for (const std::span<const Case>& more :
-       {ethdev_runs, ethdev_filters, ethdev_joined, ethdev_keys, ethdev_limits, ethdev_removals,
-        ethdev_rules, ethdev_tellers, ethdev_natives})
+       {ethdev_runs, ethdev_filters, ethdev_joined, ethdev_keys, ethdev_limits, ethdev_refusals,
+        ethdev_removals, ethdev_rules, ethdev_tellers, ethdev_natives})
     all.insert(all.end(), more.begin(), more.end());
   const int code = kilim::test::run_cases("ethdev", all, argc, argv);
   return code != 0 || argc > 1 ? code : kilim::test::tell_uncalled() != 0;

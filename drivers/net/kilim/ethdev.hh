@@ -142,6 +142,7 @@ class Ethdev {
  private:
   int make_rx(uint16_t queue) noexcept;
   int make_tx(uint16_t queue) noexcept;
+  [[nodiscard]] uint32_t longest_sent() noexcept;
   int make_queues() noexcept;
   void drop_queues() noexcept;
   void release_queues() noexcept;

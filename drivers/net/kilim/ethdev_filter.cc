@@ -133,6 +133,9 @@ int Ethdev::set_mtu(uint16_t mtu) noexcept {
     if (rx.rwq && more)
       return refuse({EBUSY, "receives of this MTU take more mbufs: stop the port before"});
   }
+  // An interface that is the wire may have another MTU since the port started.
+  for (const EthdevTx& tx : tx_)
+    if (tx.qp) set_longest_frame(*tx.queue, longest_sent());
   return 0;
 }
 

@@ -146,6 +146,7 @@ void Ethdev::recover_tx(uint16_t queue) noexcept {
   q.sq->reset();
   q.sq->release_owner();
   q.cq->release_owner();
+  set_longest_frame(q, longest_sent());  // the error may be of a wire that takes less by now
   q.counts->recoveries.add(1);
   q.down = false;
 }

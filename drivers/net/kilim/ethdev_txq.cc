@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transmit queues of an ethdev: what the application sets up, what is made of it on the device when
 // the port starts. What becomes of them then is in ethdev_run.cc.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <new>
@@ -8,6 +9,8 @@
 #include <rte_malloc.h>
 
 #include "kilim/prm/ctrl_seg.hh"
+#include "kilim/queue/eth_packet.hh"
+#include "kilim/queue/eth_wqe.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/queue_memory.hh"
 
@@ -41,6 +44,13 @@ void Ethdev::release_tx(uint16_t queue) noexcept {
   dev_->data->tx_queues[queue] = nullptr;
 }
 
+// A longer frame, or one that is cut into such, would end its queue: the wire's limit, where the
+// device tells an MTU, with a header and two tags.
+uint32_t Ethdev::longest_sent() noexcept {
+  const auto info = port_.device().port(port_.number());
+  return info && info->frame_mtu != 0 ? info->frame_mtu + around_mtu : queue::detail::max_frame;
+}
+
 int Ethdev::make_tx(uint16_t number) noexcept {
   EthdevTx& tx = tx_[number];
   const uint32_t size = ring_size(tx.descriptors);
@@ -71,6 +81,8 @@ int Ethdev::make_tx(uint16_t number) noexcept {
   q.min_inline = args_.inline_min > caps.min_inline ? args_.inline_min : caps.min_inline;
   q.max_inline = tx_.size() < args_.inline_txqs ? 0 : args_.inline_max;
   q.max_tso = caps.max_tso;
+  q.max_frame = longest_sent();
+  q.plain_least = std::max(q.max_inline + 1, queue::ether_header_bytes);
   q.tags = caps.vlan_insertion;
   q.checksums = caps.checksums;
   q.fast_free = (tx.conf.offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;

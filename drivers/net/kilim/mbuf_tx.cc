@@ -13,6 +13,7 @@
 #include "kilim/queue/eth_wqe.hh"
 #include "kilim/queue/wqe_cursor.hh"
 #include "net/kilim/ethdev.hh"
+#include "net/kilim/tx_request.hh"
 
 namespace kilim::net {
 namespace {
@@ -53,37 +54,6 @@ void free_up_to(MbufTx& q, uint32_t end) noexcept {
 // The frame's start that goes into the WQE: where it lies, or put together in `room`.
 using HeaderRoom = std::array<std::byte, queue::max_inlined>;
 
-constexpr uint32_t tagged_header = queue::ether_header_bytes + queue::vlan_tag_bytes;
-
-struct Wish {
-  queue::EthHead head;
-  uint32_t inlined = 0;
-};
-
-// What an mbuf asks for, in the words of a WQE. False: this queue's device cannot.
-bool read_wish(const MbufTx& q, const rte_mbuf& m, Wish& w) noexcept {
-  const uint64_t flags = m.ol_flags;
-  if ((flags & (RTE_MBUF_F_TX_VLAN)) != 0) w.head.tag = queue::customer_tag(m.vlan_tci);
-  if ((flags & RTE_MBUF_F_TX_IP_CKSUM) != 0) w.head.checksums |= queue::EthOffload::l3;
-  const uint64_t l4 = flags & RTE_MBUF_F_TX_L4_MASK;
-  if (l4 == RTE_MBUF_F_TX_TCP_CKSUM || l4 == RTE_MBUF_F_TX_UDP_CKSUM)
-    w.head.checksums |= queue::EthOffload::l4;
-  w.inlined = q.min_inline;
-  if ((flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
-    w.head.checksums |= queue::EthOffload::l3 | queue::EthOffload::l4;
-    w.head.mss = m.tso_segsz;
-    w.inlined = static_cast<uint32_t>(m.l2_len + m.l3_len + m.l4_len);
-    if (w.head.mss == 0 || w.inlined >= m.pkt_len || m.pkt_len - w.inlined > q.max_tso)
-      return false;
-  } else if (w.head.tag != 0 && (w.inlined != 0 || !q.tags)) {
-    w.inlined = (w.inlined < tagged_header ? tagged_header : w.inlined) - queue::vlan_tag_bytes;
-  }
-  if (w.inlined > m.pkt_len) w.inlined = m.pkt_len;
-  const bool whole = m.pkt_len <= q.max_inline && m.pkt_len >= queue::ether_header_bytes;
-  if (whole && w.head.mss == 0) w.inlined = m.pkt_len;
-  return (q.checksums || w.head.checksums == 0) && w.inlined <= queue::max_inlined - 4;
-}
-
 bool has_keys(MbufTx& q, const rte_mbuf& packet) noexcept {
   for (const rte_mbuf* m = &packet; m != nullptr; m = m->next) {
     const auto at = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
@@ -98,19 +68,19 @@ enum class Append : uint8_t { done, full, dropped };
 // Any packet by a WQE of its own.
 [[gnu::noinline]] Append append_packet(MbufTx& q, queue::WqeCursor& c, rte_mbuf& m) noexcept {
   HeaderRoom room;
-  Wish w;
-  if (m.pkt_len == 0 || !read_wish(q, m, w)) return Append::dropped;
-  if (w.inlined != m.pkt_len && !has_keys(q, m)) return Append::dropped;
-  if (w.inlined != 0) {
-    const void* at = rte_pktmbuf_read(&m, 0, w.inlined, room.data());
+  TxRequest r;
+  if (!read_request(q, m, r)) return Append::dropped;
+  if (r.inlined != m.pkt_len && !has_keys(q, m)) return Append::dropped;
+  if (r.inlined != 0) {
+    const void* at = rte_pktmbuf_read(&m, 0, r.inlined, room.data());
     if (at == nullptr) return Append::dropped;
-    w.head.bytes = {static_cast<const std::byte*>(at), w.inlined};
+    r.head.bytes = {static_cast<const std::byte*>(at), r.inlined};
   }
-  uint32_t skip = w.inlined;
-  const uint32_t pieces = w.inlined == m.pkt_len ? 0 : m.nb_segs;
+  uint32_t skip = r.inlined;
+  const uint32_t pieces = r.inlined == m.pkt_len ? 0 : m.nb_segs;
   const rte_mbuf* segment = &m;
   const Outcome a = queue::eth_packet(
-      c, w.head, pieces,
+      c, r.head, pieces,
       [&](std::size_t) noexcept {
         const rte_mbuf& s = *segment;
         segment = s.next;
@@ -165,16 +135,20 @@ namespace {
   most = q.most < most ? q.most : most;
   const uint32_t at = q.head & q.mask, to_end = q.mask + 1 - at;
   most = to_end < most ? to_end : most;
-  rte_mbuf** const sent = q.sent + at;
   std::byte* to = c.line() + std::size_t{wqe_heads} * octoword_bytes;
+  // A packet's place in `sent` is as far from the one in `in` for each: one pointer less to move.
+  const uintptr_t apart =
+      reinterpret_cast<uintptr_t>(q.sent + at) - reinterpret_cast<uintptr_t>(in);
   KeySpan span = q.keys.last();
-  const uint32_t too_short = q.max_inline;
+  // Both bounds of a length by one comparison.
+  const uint32_t least = q.plain_least;
+  const uint32_t longest = longest_frame(q), lengths = longest < least ? 0 : longest + 1 - least;
   uint64_t sum = 0;
-  uint32_t n = 0;
-  for (; n < most; n++, to += octoword_bytes) {
-    rte_mbuf* const m = in[n];
+  rte_mbuf* const* from = in;
+  for (rte_mbuf* const* const end = in + most; from != end; from++, to += octoword_bytes) {
+    rte_mbuf* const m = *from;
     const uint32_t length = m->data_len;
-    if ((m->ol_flags & no_plain) != 0 || m->nb_segs != 1 || length <= too_short) [[unlikely]]
+    if ((m->ol_flags & no_plain) != 0 || m->nb_segs != 1 || length - least >= lengths) [[unlikely]]
       break;
     const uint64_t address = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
     if (address - span.first >= span.bytes) [[unlikely]] {
@@ -182,9 +156,10 @@ namespace {
       span = q.keys.last();
     }
     queue::store_pointer(to, address, length, span.key);
-    sent[n] = m;
+    *reinterpret_cast<rte_mbuf**>(reinterpret_cast<uintptr_t>(from) + apart) = m;
     sum += length;
   }
+  const auto n = static_cast<uint32_t>(from - in);
   if (n == 0) return 0;
   bytes += sum;
   const Octowords ds{wqe_heads + n};
@@ -267,9 +242,11 @@ constexpr uint64_t unfulfilled =
 int refusal_of(const MbufTx& q, const rte_mbuf& m) noexcept {
   const uint64_t l4 = m.ol_flags & RTE_MBUF_F_TX_L4_MASK;
   if ((m.ol_flags & unfulfilled) != 0 || l4 == RTE_MBUF_F_TX_SCTP_CKSUM) return ENOTSUP;
-  Wish w;
-  if (!read_wish(q, m, w)) return EINVAL;
-  return 0;
+  TxRequest r;
+  if (!read_request(q, m, r)) return EINVAL;
+  const uint32_t tag = r.head.tag != 0 && r.inlined != 0 ? queue::vlan_tag_bytes : 0;
+  const uint32_t pieces = r.inlined == m.pkt_len ? 0 : m.nb_segs;
+  return queue::detail::heads_with(r.inlined + tag) + pieces > prm::max_ds ? EINVAL : 0;
 }
 
 }  // namespace

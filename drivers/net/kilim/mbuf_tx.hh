@@ -23,7 +23,7 @@ namespace kilim::net {
 // Any process reads them; since the port was made.
 struct TxCounts {
   Counter packets, bytes;
-  Counter errors;    // packets that were dropped: empty, without a key, or not to be expressed
+  Counter errors;    // packets that were dropped: no frames, without a key, or not to be expressed
   Counter failures;  // completions with an error; the queue is recovered
   Counter lost;      // packets under way when a queue was recovered or stopped
   Counter recoveries;
@@ -39,11 +39,13 @@ struct MbufTx {
   uint32_t end_mask;    // of `ends`
   uint32_t head, tail;  // of `sent`
   uint32_t end_head, end_tail;
-  uint32_t most;        // packets of one WQE; 1: the device has no WQEs of several
-  uint32_t min_inline;  // bytes of a frame's start that WQEs must have
-  uint32_t max_inline;  // frames up to this length lie in their WQEs
-  uint32_t max_tso;     // bytes of payload; 0: none
-  bool tags;            // the device puts VLAN tags in
+  uint32_t most;         // packets of one WQE; 1: the device has no WQEs of several
+  uint32_t min_inline;   // bytes of a frame's start that WQEs must have
+  uint32_t max_inline;   // frames up to this length lie in their WQEs
+  uint32_t max_tso;      // bytes of payload; 0: none
+  uint32_t max_frame;    // longest_frame()
+  uint32_t plain_least;  // from this length on a frame is no runt and lies behind a pointer
+  bool tags;             // the device puts VLAN tags in
   bool checksums;
   bool fast_free;  // RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE was asked for
   bool chains;     // a packet of several mbufs was sent: there is no fast free any more
@@ -54,6 +56,15 @@ struct MbufTx {
   uint16_t number;              // of the queue
   uint64_t* secondary_dropped;  // of the port
 };
+
+// Bytes of the longest frame that the port sends, its tags included. The control path changes it
+// beside bursts (rte_eth_dev_set_mtu()).
+inline uint32_t longest_frame(const MbufTx& q) noexcept {
+  return __atomic_load_n(&q.max_frame, __ATOMIC_RELAXED);
+}
+inline void set_longest_frame(MbufTx& q, uint32_t bytes) noexcept {
+  __atomic_store_n(&q.max_frame, bytes, __ATOMIC_RELAXED);
+}
 
 // `polled`: it runs the queue's device first.
 MbufBurst select_mbuf_tx(bool polled) noexcept;

@@ -15,9 +15,11 @@
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
+#include "kilim/prm/vport_mtu.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
 #include "vhca/hca/objects.hh"
+#include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
 
@@ -36,8 +38,13 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
   return {};
 }
 
-// Of the context only what send WQEs must have is told, and that the port speaks RoCE.
+// Of the context it tells what send WQEs must have, that the port speaks RoCE, and the longest
+// frame of the first port's wire, as a kernel's driver sets it (Linux en_main.c, mlx5e_set_mtu()).
 Answer query_nic_vport_context(Hca& s, In, Out out) {
+  const Wire* const wire = s.eth.ports.empty() ? nullptr : s.eth.ports.front().wire;
+  if (wire != nullptr)
+    prm::cap_set(out.subspan(16), prm::nic_vport::mtu,
+                 std::min(wire->mtu() + prm::nic_vport::around_mtu, uint32_t{UINT16_MAX}));
   prm::cap_set(out.subspan(16), prm::nic_vport::min_wqe_inline_mode, s.config.profile.min_inline);
   prm::cap_set(out.subspan(16), prm::nic_vport::roce_en, s.config.profile.lid == 0);
   return {};
