@@ -2,11 +2,13 @@
 // How an ethdev runs: receive interrupts, mlx5's devargs seen in what queues do, and the native
 // port beside it.
 #include <memory>
+#include <set>
 
 #include <rte_errno.h>
 #include <rte_interrupts.h>
 
 #include "ethdev_cases.hh"
+#include "net/kilim/ethdev_abi.hh"
 
 namespace {
 
@@ -49,6 +51,18 @@ void receive_interrupts_wake_a_sleeper() {
   }
   EQUAL(rte_eth_dev_rx_intr_ctl_q(p.near.id, 0, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_DEL, nullptr),
         0);
+}
+
+// The event adapter looks at a queue's vector by this, and gives all queues one vector else.
+void each_queue_has_a_vector() {
+  EthPair p(",progress=thread");
+  EQUAL_FATAL(p.start({.queues = 4, .interrupts = true}), 0);
+  rte_intr_handle* const h = rte_eth_devices[p.near.id].intr_handle;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(h);
+  EQUAL(rte_intr_cap_multiple(h), 1);
+  std::set<int> all;
+  for (uint16_t q = 0; q < 4; q++) all.insert(rte_eth_dev_rx_intr_ctl_q_get_fd(p.near.id, q));
+  EQUAL(all.size(), 4);
 }
 
 void receive_interrupts_are_refused_where_nothing_runs() {
@@ -254,6 +268,7 @@ void completions_share_entries_as_devargs_say() {
 
 const Case of_runs[] = {
     {"receive interrupts wake a sleeper, and only when enabled", receive_interrupts_wake_a_sleeper},
+    {"each receive queue has an interrupt of its own", each_queue_has_a_vector},
     {"receive interrupts are refused where nothing would raise them",
      receive_interrupts_are_refused_where_nothing_runs},
     {"receives of several packets lose and change nothing",

@@ -92,8 +92,7 @@ int Ethdev::configure() noexcept {
   if (!port_.device().caps().spread.usable())
     return refuse({ENOTSUP, "an ethdev needs a device with receive work queues and RSS"});
   const rte_eth_conf& conf = dev_->data->dev_conf;
-  if (conf.lpbk_mode != 0 || conf.dcb_capability_en != 0)
-    return refuse({ENOTSUP, "a Kilim port has no loopback mode and no DCB"});
+  if (conf.dcb_capability_en != 0) return refuse({ENOTSUP, "a Kilim port has no DCB"});
   if (conf.intr_conf.rxq != 0 && polled())
     return refuse(
         {ENOTSUP, "receive interrupts need a device that runs by itself: progress=thread"});

@@ -123,7 +123,10 @@ int Ethdev::start_interrupts() noexcept {
   if (h == nullptr) return refuse({ENOMEM, "no memory for receive interrupts"});
   dev_->intr_handle = h;
   const int n = static_cast<int>(rx_.size());
-  if (rte_intr_vec_list_alloc(h, nullptr, n) != 0 || rte_intr_type_set(h, RTE_INTR_HANDLE_EXT) != 0)
+  // Of a type that says that each queue has a vector of its own (DPDK lib/eal/linux/
+  // eal_interrupts.c, rte_intr_cap_multiple()): the event adapter gives all queues one otherwise.
+  if (rte_intr_vec_list_alloc(h, nullptr, n) != 0 ||
+      rte_intr_type_set(h, RTE_INTR_HANDLE_VDEV) != 0)
     return refuse({ENOMEM, "no memory for receive interrupts"});
   for (int i = 0; i < n; i++) {
     const int fd = rx_[static_cast<std::size_t>(i)].cq->events.fd;
