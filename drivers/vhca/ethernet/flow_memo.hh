@@ -17,13 +17,14 @@ namespace kilim::vhca {
 struct Qp;
 
 // What rules of Reach::kind (steering.hh) ask of a frame beyond addresses and type, as one number:
-// IP version and protocol, of a packet whose ports are there if it has any. 0: a tagged frame, or
-// one whose kind takes longer to tell.
+// IP version and protocol, as parse_packet() finds them in a packet that is no fragment. 0: a
+// tagged frame, or one whose kind takes longer to tell.
 [[gnu::always_inline]] inline uint32_t frame_kind(std::span<const std::byte> frame) noexcept {
   constexpr uint16_t type_four = be16{0x0800}.raw(), type_six = be16{0x86dd}.raw();
   constexpr uint16_t type_tag = be16{0x8100}.raw(), type_two_tags = be16{0x88a8}.raw();
   constexpr uint32_t no_ip = 1, four = 4u << 8, six = 6u << 8;
-  constexpr std::byte plain_header{0x45}, hop_by_hop{0}, routing{43}, destination{60};
+  constexpr std::byte plain_header{0x45}, hop_by_hop{0}, routing{43}, fragment{44}, destination{60},
+      version_bits{0xf0}, version_six{0x60};
   const auto word = [&frame](std::size_t at) {
     uint16_t v;
     std::memcpy(&v, frame.data() + at, sizeof(v));
@@ -36,7 +37,8 @@ struct Qp;
     return plain ? four | std::to_integer<uint32_t>(frame[23]) : 0;
   }
   if (type == type_six) {
-    const bool plain = frame.size() >= 58 && frame[20] != hop_by_hop && frame[20] != routing &&
+    const bool plain = frame.size() >= 58 && (frame[14] & version_bits) == version_six &&
+                       frame[20] != hop_by_hop && frame[20] != routing && frame[20] != fragment &&
                        frame[20] != destination;
     return plain ? six | std::to_integer<uint32_t>(frame[20]) : 0;
   }

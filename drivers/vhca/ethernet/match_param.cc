@@ -3,9 +3,9 @@
 // include/linux/mlx5/mlx5_ifc.h, fte_match_set_lyr_2_4, fte_match_set_misc.
 #include "vhca/ethernet/match_param.hh"
 
+#include <algorithm>
 #include <cstring>
 
-#include "vhca/wire/packet.hh"
 #include "vhca/wire/tunnel.hh"
 
 namespace kilim::vhca {
@@ -16,7 +16,9 @@ constexpr std::size_t smac_at = 0, ether_type_at = 6, dmac_at = 8, vlan_at = 14,
                       dscp_at = 17, flags_at = 18, tcp_at = 20, ihl_at = 26, ttl_at = 27,
                       udp_at = 28, src_at = 32, dst_at = 48, address_bytes = 16;
 constexpr unsigned cvlan_tag = 0x80, svlan_tag = 0x40, frag = 0x20, ip_version_shift = 1;
+constexpr unsigned version_bits = 0x1e;
 constexpr uint16_t type_qinq = 0x88a8;
+constexpr uint8_t protocol_tcp = 6;
 
 using Frame = std::span<const std::byte>;
 
@@ -47,8 +49,9 @@ void add_ether_type(MatchParam& m, const PacketView& v) noexcept {
 }
 
 void add_layer3(MatchParam& m, Frame f, const PacketView& v) noexcept {
-  const bool four = v.l3 == L3::ipv4;
-  set(m, flags_at, m[flags_at] | (four ? 4u : 6u) << ip_version_shift | (v.fragment ? frag : 0u));
+  const bool four = v.ip_version == 4;
+  set(m, flags_at,
+      m[flags_at] | unsigned{v.ip_version} << ip_version_shift | (v.fragment ? frag : 0u));
   set(m, protocol_at, v.protocol);
   set(m, ttl_at, byte_at(f, v.l3_at + (four ? 8 : 7)));
   if (four) {
@@ -65,14 +68,16 @@ void add_layer3(MatchParam& m, Frame f, const PacketView& v) noexcept {
 
 // Layers 3 and 4.
 void add_packet(MatchParam& m, Frame f, const PacketView& v) noexcept {
-  if (v.l3 == L3::none) return;
+  constexpr std::size_t tcp_flags = 12;
+  if (v.ip_version == 0) return;
   add_layer3(m, f, v);
-  if (v.l4 == L4::udp) copy(m, udp_at, f, v.l4_at, 4);
-  if (v.l4 != L4::tcp) return;
-  copy(m, tcp_at, f, v.l4_at, 4);
+  if (v.ports_at == 0) return;
+  const bool tcp = v.protocol == protocol_tcp;
+  copy(m, tcp ? tcp_at : udp_at, f, v.ports_at, 4);
+  if (!tcp || v.ports_at + tcp_flags + 2 > f.size()) return;
   // Nine flags, the first one in front of the byte of the others.
-  set(m, flags_at, m[flags_at] | (byte_at(f, v.l4_at + 12) & 1u));
-  set(m, flags_at + 1, byte_at(f, v.l4_at + 13));
+  set(m, flags_at, m[flags_at] | (byte_at(f, v.ports_at + tcp_flags) & 1u));
+  set(m, flags_at + 1, byte_at(f, v.ports_at + tcp_flags + 1));
 }
 
 // The second tag of an Ethernet header at `at`.
@@ -87,7 +92,7 @@ void add_second_tag(MatchParam& m, Frame f, std::size_t at, const PacketView& v,
 }
 
 void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
-  if (v.l3 != L3::ipv6) return;
+  if (v.ip_version != 6) return;
   const be32 label{get_be<uint32_t>(f, v.l3_at) & 0xfffff};
   std::memcpy(m.data() + to, &label, sizeof(label));
 }
@@ -104,18 +109,16 @@ void add_tunnel(MatchParam& m, const TunnelView& t) noexcept {
 
 }  // namespace
 
-MatchParam outer_headers(Frame f) noexcept {
+MatchParam outer_headers(Frame f, const PacketView& v) noexcept {
   MatchParam m{};
-  const PacketView v = parse_packet(f);
   add_layer2(m, f, 0, v);
   add_ether_type(m, v);
   add_packet(m, f, v);
   return m;
 }
 
-DeepMatch deep_headers(Frame f) noexcept {
+DeepMatch deep_headers(Frame f, const PacketView& outer) noexcept {
   DeepMatch m;
-  const PacketView outer = parse_packet(f);
   add_second_tag(m.misc, f, 0, outer, false);
   add_label(m.misc, match_place::label_outer, f, outer);
   const TunnelView t = parse_tunnel(f, outer);
@@ -155,9 +158,10 @@ struct Buffers {
   }
 };
 
-// Linux drivers/infiniband/hw/mlx5/fs.c, parse_flow_attr().
+// Linux drivers/infiniband/hw/mlx5/fs.c, parse_flow_attr(): a layer of IP is the version that the
+// headers show (`match_ipv`), not a type, so that it is found behind any tags; a layer of TCP or
+// UDP is a protocol and ports; a tag is the first one, and a customer's (`cvlan_tag`).
 void put_layers(const FlowSpec& s, const Buffers& to) noexcept {
-  constexpr unsigned version_bits = 0x1e;
   if (s.has_eth) {
     to.copy_from(dmac_at, s.dst.data(), s.dst_mask.data(), s.dst.size());
     to.copy_from(smac_at, s.src.data(), s.src_mask.data(), s.src.size());
@@ -175,7 +179,7 @@ void put_layers(const FlowSpec& s, const Buffers& to) noexcept {
   to.set_bits(protocol_at, s.ip.protocol, s.ip_mask.protocol);
   if (s.l4_protocol == 0) return;
   to.set_bits(protocol_at, s.l4_protocol, 0xff);
-  const std::size_t ports = s.l4_protocol == 6 ? tcp_at : udp_at;
+  const std::size_t ports = s.l4_protocol == protocol_tcp ? tcp_at : udp_at;
   to.set_number(ports, s.ports.src, s.ports_mask.src);
   to.set_number(ports + 2, s.ports.dst, s.ports_mask.dst);
 }
@@ -192,9 +196,13 @@ void trim(MatchParam& value, const MatchParam& mask) noexcept {
 
 }  // namespace
 
+void use_buffer(FlowSpec& rule) noexcept {
+  if (!rule.by_buffer) use_buffer(rule, {}, {}, {});
+}
+
 void use_buffer(FlowSpec& rule, const FlowSpec& inner, const DeepMatch& value,
                 const DeepMatch& mask) noexcept {
-  rule.by_buffer = rule.deep = true;
+  rule.by_buffer = true;
   rule.deeper = value;
   rule.deeper_mask = mask;
   put_layers(rule, {rule.buffer, rule.buffer_mask});
@@ -204,6 +212,39 @@ void use_buffer(FlowSpec& rule, const FlowSpec& inner, const DeepMatch& value,
   trim(rule.buffer, rule.buffer_mask);
   trim(rule.deeper.misc, rule.deeper_mask.misc);
   trim(rule.deeper.inner, rule.deeper_mask.inner);
+  rule.deep = rule.deeper_mask != DeepMatch{};
+}
+
+namespace {
+
+bool within(const MatchParam& mask, const MatchParam& known) noexcept {
+  for (std::size_t i = 0; i < mask.size(); i++)
+    if ((mask[i] & ~known[i]) != 0) return false;
+  return true;
+}
+
+// Both addresses and the type; what is known of a tag.
+constexpr MatchParam link_fields = [] {
+  MatchParam m{};
+  std::fill_n(m.begin(), protocol_at, uint8_t{0xff});
+  m[flags_at] = cvlan_tag | svlan_tag;
+  return m;
+}();
+constexpr MatchParam kind_fields = [] {
+  MatchParam m = link_fields;
+  m[protocol_at] = 0xff;
+  m[flags_at] |= frag | version_bits;
+  return m;
+}();
+
+}  // namespace
+
+bool asks_link_alone(const MatchParam& mask) noexcept {
+  return within(mask, link_fields);
+}
+
+bool asks_kind_alone(const MatchParam& mask) noexcept {
+  return within(mask, kind_fields);
 }
 
 bool is_known(const MatchParam& misc_mask) noexcept {
@@ -215,9 +256,7 @@ bool is_known(const MatchParam& misc_mask) noexcept {
   for (std::size_t i = match_place::gre_protocol; i < match_place::vni + 3; i++) known[i] = 0xff;
   for (std::size_t at : {match_place::label_outer, match_place::label_inner})
     known[at + 1] = 0x0f, known[at + 2] = known[at + 3] = 0xff;
-  for (std::size_t i = 0; i < known.size(); i++)
-    if ((misc_mask[i] & ~known[i]) != 0) return false;
-  return true;
+  return within(misc_mask, known);
 }
 
 }  // namespace kilim::vhca

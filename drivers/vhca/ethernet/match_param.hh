@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "FTE_MATCH_SET_LYR_2_4", "FTE_MATCH_SET_MISC": the headers of a frame as rules by buffer
-// compare them. Never
-// allocates; frames are untrusted.
+// PRM: "FTE_MATCH_SET_LYR_2_4", "FTE_MATCH_SET_MISC": the headers of a frame as all rules compare
+// them, those made of verbs specs too. Pure, any thread; never allocates; frames are untrusted.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "vhca/core/spec.hh"
+#include "vhca/wire/packet.hh"
 
 namespace kilim::vhca {
 
@@ -21,24 +23,42 @@ inline constexpr unsigned outer_cvlan = 0x80, inner_cvlan = 0x40, outer_svlan = 
                           inner_svlan = 0x10;
 }  // namespace match_place
 
-// At least an Ethernet header long.
-MatchParam outer_headers(std::span<const std::byte> frame) noexcept;
-DeepMatch deep_headers(std::span<const std::byte> frame) noexcept;
+// Of a frame that has at least an Ethernet header, and parse_packet() of it.
+MatchParam outer_headers(std::span<const std::byte> frame, const PacketView&) noexcept;
+DeepMatch deep_headers(std::span<const std::byte> frame, const PacketView&) noexcept;
+inline MatchParam outer_headers(std::span<const std::byte> frame) noexcept {
+  return outer_headers(frame, parse_packet(frame));
+}
+inline DeepMatch deep_headers(std::span<const std::byte> frame) noexcept {
+  return deep_headers(frame, parse_packet(frame));
+}
+
+// How much of a frame a mask of "FTE_MATCH_SET_LYR_2_4" looks at: no further than addresses, type
+// and tags; of packets that are no fragments no further than version and protocol of IP.
+bool asks_link_alone(const MatchParam& mask) noexcept;
+bool asks_kind_alone(const MatchParam& mask) noexcept;
 
 // Whether a mask of "FTE_MATCH_SET_MISC" asks for nothing but what deep_headers() fills in.
 bool is_known(const MatchParam& misc_mask) noexcept;
 
-// Makes a rule one by buffer that says the same: for rules that name a tunnel or what lies in it,
-// which `value` and `mask` have already; `inner` has the inner headers.
+// Makes a rule of verbs specs one by buffer that says the same; a rule by buffer stays as it is.
+void use_buffer(FlowSpec& rule) noexcept;
+// Likewise of a rule that names a tunnel or what lies in it, which `value` and `mask` have already;
+// `inner` has the inner headers.
 void use_buffer(FlowSpec& rule, const FlowSpec& inner, const DeepMatch& value,
                 const DeepMatch& mask) noexcept;
 
 inline bool equal_under_mask(const MatchParam& a, const MatchParam& b,
                              const MatchParam& mask) noexcept {
-  for (std::size_t i = 0; i < a.size(); i++) {
-    if (((a[i] ^ b[i]) & mask[i]) != 0) return false;
-  }
-  return true;
+  const auto word = [](const MatchParam& m, std::size_t at) {
+    uint64_t v;
+    std::memcpy(&v, m.data() + at, sizeof v);
+    return v;
+  };
+  uint64_t differ = 0;
+  for (std::size_t i = 0; i < sizeof(MatchParam); i += sizeof(uint64_t))
+    differ |= (word(a, i) ^ word(b, i)) & word(mask, i);
+  return differ == 0;
 }
 inline bool equal_under_mask(const DeepMatch& a, const DeepMatch& b,
                              const DeepMatch& mask) noexcept {

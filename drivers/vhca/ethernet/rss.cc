@@ -30,14 +30,6 @@ class Fields {
   std::size_t count_ = 0;
 };
 
-bool same_layer3(uint8_t version, L3 l3) noexcept {
-  return l3 == (version == 4 ? L3::ipv4 : L3::ipv6);
-}
-
-bool same_layer4(uint8_t protocol, L4 l4) noexcept {
-  return l4 == (protocol == 6 ? L4::tcp : L4::udp);
-}
-
 }  // namespace
 
 RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
@@ -45,8 +37,8 @@ RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
   if (s.fields == 0) return {};
   PacketView v = parse_packet(frame);
   if (s.inner) v = parse_tunnel(frame, v).inner;  // without a tunnel nothing is hashed
-  if (s.inner && v.l3 == L3::none) return {};
-  if (s.ip_version != 0 && !same_layer3(s.ip_version, v.l3)) return {};
+  if (s.inner && v.ip_version == 0) return {};
+  if (s.ip_version != 0 && s.ip_version != v.ip_version) return {};
   Fields input;
   RxHash h;
   if (s.ip_version != 0) {
@@ -56,9 +48,9 @@ RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
     if ((s.fields & hash_field::dst_ip) != 0) input.add(frame, src + bytes, bytes);
     h.type = four ? prm::cqe::hash_ipv4 : prm::cqe::hash_ipv6;
   }
-  if (s.l4_protocol != 0 && same_layer4(s.l4_protocol, v.l4)) {
-    if ((s.fields & hash_field::src_port) != 0) input.add(frame, v.l4_at, 2);
-    if ((s.fields & hash_field::dst_port) != 0) input.add(frame, v.l4_at + 2, 2);
+  if (s.l4_protocol != 0 && s.l4_protocol == v.protocol && v.ports_at != 0) {
+    if ((s.fields & hash_field::src_port) != 0) input.add(frame, v.ports_at, 2);
+    if ((s.fields & hash_field::dst_port) != 0) input.add(frame, v.ports_at + 2, 2);
     h.type = static_cast<uint8_t>(h.type |
                                   (s.l4_protocol == 6 ? prm::cqe::hash_tcp : prm::cqe::hash_udp));
   }

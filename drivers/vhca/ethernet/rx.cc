@@ -65,8 +65,8 @@ void describe_frame(std::span<const std::byte> frame, bool tunnels, prm::Cqe& cq
   if (l4_good) ok |= prm::cqe::l4_ok;
   unsigned type = static_cast<unsigned>(l3) << prm::cqe::l3_type_shift |
                   static_cast<unsigned>(l4_type(frame, v)) << prm::cqe::l4_type_shift;
-  if (v.ip_options) type |= prm::cqe::ip_ext_opts;
-  if (v.fragment) type |= prm::cqe::ip_fragment;
+  if (v.l3 != L3::none && v.ip_options) type |= prm::cqe::ip_ext_opts;
+  if (v.l3 != L3::none && v.fragment) type |= prm::cqe::ip_fragment;
   cqe.hds_ip_ext = static_cast<uint8_t>(ok);
   cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
 }

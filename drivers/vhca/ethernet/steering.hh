@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which raw packet queues get a frame: the rules of `ibv_create_flow` on one port, as mlx5_ib lays
-// them into its tables. Owner: the port; adapter's lock held. match() never allocates; frames are
-// untrusted.
+// Which raw packet queues get a frame: the rules of one port, as mlx5_ib lays them into its tables.
+// Rules of `ibv_create_flow` and rules by match buffers are of one kind here, and compare what one
+// reader makes of the frame (wire/packet.hh). Owner: the port; adapter's lock held. match() never
+// allocates; frames are untrusted.
 #pragma once
 
 #include <array>
@@ -71,15 +72,14 @@ class Steering {
   struct Rule {
     uint32_t number;
     Qp* qp;
-    FlowSpec spec;
+    FlowSpec spec;  // by buffer
   };
   void take(const Rule&) noexcept;
 
   std::vector<Rule> rules_;        // in the order of match(): type, priority, age
   std::vector<FlowTarget> taken_;  // room for one queue a rule
   std::vector<FlowCount*> hits_;   // likewise
-  std::size_t buffers_ = 0;        // rules that match by one
-  std::size_t deeps_ = 0;          // of those, that look into tunnels
+  std::size_t deeps_ = 0;          // rules that look beyond the outer headers
   std::size_t specials_ = 0;       // rules that drop or tag
   const Prepend* prepend_ = nullptr;
   const RewriteList* rewrite_ = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steering rules of the verbs kind (ibv_create_flow): Ethernet, IP, TCP and UDP can be matched;
-// VXLAN's and GRE's headers
-// and what lies behind them. Frames can be dropped, marked and counted. Adapter's lock held.
+// VXLAN's and GRE's headers and what lies behind them. Frames can be dropped, marked and counted.
+// Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -26,7 +26,8 @@ constexpr uint32_t spec_eth = 0x20, spec_ipv4 = 0x30, spec_ipv6 = 0x31, spec_tcp
                    spec_udp = 0x41, spec_vxlan = 0x50, spec_gre = 0x51, spec_tag = 0x1000,
                    spec_drop = 0x1001, spec_count = 0x1003;
 constexpr uint8_t protocol_tcp = 6, protocol_udp = 17, protocol_gre = 47;
-constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd;
+constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_mpls = 0x8847,
+                   type_mpls_group = 0x8848;
 constexpr uint32_t known_specs[] = {0x20, 0x21, 0x30, 0x31,   0x34,   0x40,   0x41,
                                     0x50, 0x51, 0x60, 0x1000, 0x1001, 0x1002, 0x1003};
 constexpr uint32_t inner = 0x100;
@@ -112,6 +113,17 @@ int read_spec(const InBuffer& in, std::size_t at, std::size_t size, Spec& spec) 
   return expect_zero(in, at + half + known, half - known);
 }
 
+// Each layer may say what IP carries; layers that say different things are refused (Linux fs.c,
+// set_proto()).
+int set_protocol(FlowSpec& spec, uint8_t value, uint8_t mask) {
+  if (mask == 0) return 0;
+  uint8_t &said = spec.ip.protocol, &said_mask = spec.ip_mask.protocol;
+  if (said_mask != 0) return mask == said_mask && value == said ? 0 : -EINVAL;
+  said = value;
+  said_mask = mask;
+  return 0;
+}
+
 // Time to live and flags of fragments are not matched by the card's tables that mlx5_ib uses.
 int take_ipv4(const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
   if (s.mask.ttl != 0 || s.mask.flags != 0) return -EOPNOTSUPP;
@@ -121,10 +133,9 @@ int take_ipv4(const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
   for (int i = 0; i < 2; i++) {
     std::memcpy(to[i]->src.data(), &from[i]->src_ip, sizeof from[i]->src_ip);
     std::memcpy(to[i]->dst.data(), &from[i]->dst_ip, sizeof from[i]->dst_ip);
-    to[i]->protocol = from[i]->proto;
     to[i]->traffic = from[i]->tos;
   }
-  return 0;
+  return set_protocol(spec, s.val.proto, s.mask.proto);
 }
 
 int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
@@ -136,17 +147,17 @@ int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
   for (int i = 0; i < 2; i++) {
     std::memcpy(to[i]->src.data(), from[i]->src_ip, to[i]->src.size());
     std::memcpy(to[i]->dst.data(), from[i]->dst_ip, to[i]->dst.size());
-    to[i]->protocol = from[i]->next_hdr;
     to[i]->traffic = from[i]->traffic_class;
     to[i]->label = host32(from[i]->flow_label) & 0xfffff;
   }
-  return 0;
+  return set_protocol(spec, s.val.next_hdr, s.mask.next_hdr);
 }
 
-void parse_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
+int take_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& spec) {
   spec.l4_protocol = type == spec_tcp ? protocol_tcp : protocol_udp;
   spec.ports = {host16(s.val.src_port), host16(s.val.dst_port)};
   spec.ports_mask = {host16(s.mask.src_port), host16(s.mask.dst_port)};
+  return set_protocol(spec, spec.l4_protocol, 0xff);
 }
 
 // What becomes of the frame. The handle of what counts is kept for later.
@@ -189,9 +200,8 @@ int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr
   }
   if ((h.type == spec_tcp || h.type == spec_udp) && spec.l4_protocol == 0) {
     ib_uverbs_flow_spec_tcp_udp s;
-    if (int err = read_spec(in, at, h.size, s); err != 0) return err;
-    parse_ports(h.type, s, spec);
-    return 0;
+    int err = read_spec(in, at, h.size, s);
+    return err != 0 ? err : take_ports(h.type, s, spec);
   }
   return -EOPNOTSUPP;
 }
@@ -214,8 +224,7 @@ int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_s
   ib_uverbs_flow_spec_gre s;
   if (int err = read_spec(in, at, h.size, s); err != 0) return err;
   if (s.mask.c_ks_res0_ver != 0) return -EOPNOTSUPP;
-  w.spec.ip.protocol = protocol_gre;
-  w.spec.ip_mask.protocol = 0xff;
+  if (int err = set_protocol(w.spec, protocol_gre, 0xff); err != 0) return err;
   std::memcpy(w.tunnel.misc.data() + match_place::gre_protocol, &s.val.protocol, 2);
   std::memcpy(w.tunnel_mask.misc.data() + match_place::gre_protocol, &s.mask.protocol, 2);
   std::memcpy(w.tunnel.misc.data() + match_place::gre_key, &s.val.key, 4);
@@ -238,10 +247,13 @@ int parse_match(const Context& context, const InBuffer& in, std::size_t at,
   return parse_spec(in, at, h, w.inner);
 }
 
-// An Ethernet type that is named must be that of the IP layer that is.
+// An Ethernet type that is named, whole, must be that of the IP layer that is, or one of MPLS
+// (Linux fs.c, is_valid_ethertype()).
 int check_layers(const FlowSpec& s) {
-  if (s.ip_version == 0 || s.ether_type_mask != 0xffff) return 0;
-  return s.ether_type == (s.ip_version == 4 ? type_ipv4 : type_ipv6) ? 0 : -EINVAL;
+  if (s.ip_version == 0 || s.ether_type_mask == 0) return 0;
+  const bool fits = s.ether_type == (s.ip_version == 4 ? type_ipv4 : type_ipv6) ||
+                    s.ether_type == type_mpls || s.ether_type == type_mpls_group;
+  return fits && s.ether_type_mask == 0xffff ? 0 : -EINVAL;
 }
 
 bool is_action(uint32_t type) {

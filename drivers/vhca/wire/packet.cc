@@ -33,43 +33,62 @@ void parse_l4(std::span<const std::byte> f, PacketView& v) noexcept {
   }
 }
 
+// Ports that lie in the frame at `at`, whatever the lengths in its headers say.
+void find_ports(std::span<const std::byte> f, std::size_t at, PacketView& v) noexcept {
+  constexpr std::size_t ports_bytes = 4;
+  const bool has_ports = v.protocol == proto_tcp || v.protocol == proto_udp;
+  if (!v.fragment && has_ports && at + ports_bytes <= f.size())
+    v.ports_at = static_cast<uint32_t>(at);
+}
+
 // RFC 791.
 void parse_ipv4(std::span<const std::byte> f, PacketView& v) noexcept {
   if (f.size() < v.l3_at + 20 || byte_at(f, v.l3_at) >> 4 != 4) return;
   uint32_t header = (byte_at(f, v.l3_at) & 15u) * 4u;
-  uint32_t total = get_be<uint16_t>(f, v.l3_at + 2);
-  if (header < 20 || total < header || v.l3_at + total > f.size()) return;
-  v.l3 = L3::ipv4;
+  if (header < 20) return;
+  v.ip_version = 4;
   v.ip_options = header > 20;
-  v.l4_at = v.l3_at + header;
-  v.l3_end = v.l3_at + total;
   // "More fragments", or an offset.
   v.fragment = (get_be<uint16_t>(f, v.l3_at + 6) & 0x3fff) != 0;
   v.protocol = byte_at(f, v.l3_at + 9);
+  find_ports(f, v.l3_at + header, v);
+  uint32_t total = get_be<uint16_t>(f, v.l3_at + 2);
+  if (total < header || v.l3_at + total > f.size()) return;
+  v.l3 = L3::ipv4;
+  v.l4_at = v.l3_at + header;
+  v.l3_end = v.l3_at + total;
   parse_l4(f, v);
 }
 
 // RFC 8200: headers in a chain, each but the fragment header says its length in units of 8 bytes
-// without the first. Of other kinds none can be passed over: they count as payload.
+// without the first. Of other kinds none can be passed over: they count as payload, as does one
+// that is cut off. What is behind a fragment header is not looked at. Where the payload begins.
+uint32_t pass_extensions(std::span<const std::byte> f, PacketView& v) noexcept {
+  uint32_t at = v.l3_at + ipv6_header;
+  while (!v.fragment && (v.protocol == proto_hop_by_hop || v.protocol == proto_routing ||
+                         v.protocol == proto_fragment || v.protocol == proto_destination)) {
+    if (at + 8 > f.size()) break;
+    uint32_t bytes = v.protocol == proto_fragment ? 8u : (byte_at(f, at + 1) + 1u) * 8u;
+    if (at + bytes > f.size()) break;
+    v.fragment = v.protocol == proto_fragment;
+    v.ip_options = true;
+    v.protocol = byte_at(f, at);
+    at += bytes;
+  }
+  return at;
+}
+
 void parse_ipv6(std::span<const std::byte> f, PacketView& v) noexcept {
   if (f.size() < v.l3_at + ipv6_header || byte_at(f, v.l3_at) >> 4 != 6) return;
-  uint32_t end = v.l3_at + ipv6_header + get_be<uint16_t>(f, v.l3_at + 4);
-  if (end > f.size()) return;
-  v.l3 = L3::ipv6;
-  v.l3_end = end;
-  v.l4_at = v.l3_at + ipv6_header;
+  v.ip_version = 6;
   v.protocol = byte_at(f, v.l3_at + 6);
-  while (v.protocol == proto_hop_by_hop || v.protocol == proto_routing ||
-         v.protocol == proto_fragment || v.protocol == proto_destination) {
-    if (v.l4_at + 8 > end) return;
-    uint32_t bytes = v.protocol == proto_fragment ? 8u : (byte_at(f, v.l4_at + 1) + 1u) * 8u;
-    if (v.l4_at + bytes > end) return;
-    v.fragment = v.fragment || v.protocol == proto_fragment;
-    v.ip_options = true;
-    v.protocol = byte_at(f, v.l4_at);
-    v.l4_at += bytes;
-    if (v.fragment) return;
-  }
+  const uint32_t payload_at = pass_extensions(f, v);
+  find_ports(f, payload_at, v);
+  uint32_t end = v.l3_at + ipv6_header + get_be<uint16_t>(f, v.l3_at + 4);
+  if (end > f.size() || payload_at > end) return;
+  v.l3 = L3::ipv6;
+  v.l4_at = payload_at;
+  v.l3_end = end;
   parse_l4(f, v);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the headers of an Ethernet frame lie, and the internet checksums in them. Frames are
+// Where the headers of an Ethernet frame lie, and the internet checksums in them. This is the one
+// reader of headers that the device has: rules, hashes and completions all ask it. Frames are
 // untrusted: every offset that parse_packet() gives lies inside the frame. Pure, any thread.
 #pragma once
 
@@ -23,13 +24,19 @@ struct PacketView {
   uint8_t tags = 0;         // 802.1Q and 802.1ad, two at most
   L3 l3 = L3::none;         // `none` too where header or lengths do not make sense
   L4 l4 = L4::none;         // `none` for fragments, and where the header is cut off
+  // What rules and hashes look at. A card's parser tells these from the headers alone: whether the
+  // lengths in them make sense is a field of its own, which a rule may ask for as well (NVIDIA,
+  // DPDK Documentation, "Steering by Integrity Check Flags": l3_ok, l4_ok beside `ipv4 / tcp`).
+  uint8_t ip_version = 0;   // 4, 6; 0: there is no such header
   bool fragment = false;    // any fragment, the first one too
   bool ip_options = false;  // options or extension headers
   uint8_t protocol = 0;     // behind extension headers
-  uint32_t l3_at = 0;       // where the IP header begins
-  uint32_t l4_at = 0;       // where its payload begins
-  uint32_t l4_header = 0;   // bytes of the TCP or UDP header
-  uint32_t l3_end = 0;      // where the packet ends as IP says; padding may follow
+  uint32_t ports_at = 0;    // where both ports of TCP or UDP lie; 0: nowhere, of a fragment too
+  uint32_t l3_at = 0;       // where the IP header begins, if there is one
+  // These are set where `l3` is not `none`.
+  uint32_t l4_at = 0;      // where IP's payload begins
+  uint32_t l4_header = 0;  // bytes of the TCP or UDP header
+  uint32_t l3_end = 0;     // where the packet ends as IP says; padding may follow
 };
 // Any bytes. What is not understood stays as above.
 PacketView parse_packet(std::span<const std::byte> frame) noexcept;

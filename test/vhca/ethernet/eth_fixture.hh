@@ -256,6 +256,8 @@ std::span<const kilim::test::Case> eth_ways_cases();
 // Of eth_tunnels.cc, eth_large_receive.cc.
 std::span<const kilim::test::Case> eth_large_receive_cases();
 std::span<const kilim::test::Case> eth_tunnel_cases();
+// Of eth_odd_frames.cc.
+std::span<const kilim::test::Case> eth_odd_frame_cases();
 // Of eth_tunnel_rules.cc.
 std::span<const kilim::test::Case> eth_tunnel_rule_cases();
 std::span<const kilim::test::Case> eth_fours_cases();

@@ -189,7 +189,8 @@ int main(int argc, char** argv) {
   return kilim::test::run_tables(
       "vhca/ethernet/eth",
       {cases, eth_receive_cases(), eth_packets_cases(), eth_large_cases(), eth_ways_cases(),
-       eth_fours_cases(), eth_tunnel_cases(), eth_tunnel_rule_cases(), eth_large_receive_cases(),
-       eth_spread_cases(), receive_queue_cases(), compression_cases(), general},
+       eth_fours_cases(), eth_odd_frame_cases(), eth_tunnel_cases(), eth_tunnel_rule_cases(),
+       eth_large_receive_cases(), eth_spread_cases(), receive_queue_cases(), compression_cases(),
+       general},
       argc, argv);
 }

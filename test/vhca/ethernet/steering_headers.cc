@@ -127,7 +127,8 @@ void ports_are_compared_under_their_masks() {
   Bytes odd = make_frame({.ipv6 = true});
   put16(odd, l3_of({}) + 4, 0xffff);
   CU_ASSERT(goes_to(s, odd, {&a}));
-  // A fragment has no ports, and neither has a frame that ends before them.
+  // A fragment has no ports, and neither has a frame that ends before them: rules that ask for some
+  // do not take it, as a card compares with zeros.
   CU_ASSERT(goes_to(s, make_frame({.fragment = 0x2000}), {}));
   Bytes cut = make_frame({});
   cut.resize(l4_of({}) + 3);

@@ -198,6 +198,7 @@ constexpr Case cases[] = {
 int main(int argc, char** argv) {
   return kilim::test::run_tables(
       "vhca/flow steering",
-      {cases, kilim::test::steering_header_cases(), kilim::test::soft_steering_cases()}, argc,
-      argv);
+      {cases, kilim::test::steering_header_cases(), kilim::test::odd_frame_cases(),
+       kilim::test::soft_steering_cases()},
+      argc, argv);
 }

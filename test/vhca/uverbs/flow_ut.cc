@@ -92,11 +92,27 @@ using Eth = ib_uverbs_flow_spec_eth;
 using Ipv4 = ib_uverbs_flow_spec_ipv4;
 using Ports = ib_uverbs_flow_spec_tcp_udp;
 
+Ipv4 carrying(uint8_t protocol, uint8_t mask) {
+  Ipv4 s{};
+  s.val.proto = protocol;
+  s.mask.proto = mask;
+  return s;
+}
+
 void rules_of_all_layers_are_taken() {
   Bench b;
   EQUAL(Rule(b.qp).run(b.c), 0);
   EQUAL(Rule(b.qp).add<Eth>(eth).run(b.c), 0);
   EQUAL(Rule(b.qp).add<Eth>(eth).add<Ipv4>(ipv4).add<Ports>(udp).run(b.c), 0);
+  // Layers that say the same of a protocol in any order, and a value without a mask.
+  EQUAL(Rule(b.qp).add(ipv4, carrying(6, 0xff)).add<Ports>(tcp).run(b.c), 0);
+  EQUAL(Rule(b.qp).add<Ports>(tcp).add(ipv4, carrying(6, 0xff)).run(b.c), 0);
+  EQUAL(Rule(b.qp).add(ipv4, carrying(17, 0)).add<Ports>(tcp).run(b.c), 0);
+  // IP behind labels.
+  Eth mpls{};
+  mpls.val.ether_type = 0x4788;
+  mpls.mask.ether_type = 0xffff;
+  EQUAL(Rule(b.qp).add(eth, mpls).add<Ipv4>(ipv4).run(b.c), 0);
   Rule longer = Rule(b.qp).add<Eth>(eth);
   longer.specs.resize(longer.specs.size() + 300);
   EQUAL(longer.run(b.c), 0);  // nothing but zeros behind the specs
@@ -154,6 +170,21 @@ constexpr Wrong layers[] = {
        r.cmd.flow_attr.num_of_specs = 0;
        r.add(eth, s).add<Ipv4>(ipv4);
      }},
+    {"a part of a type beside a layer of IP", -EINVAL,
+     [](Rule& r) {
+       Eth s{};
+       s.val.ether_type = 0x0008;
+       s.mask.ether_type = 0x00ff;
+       r.specs.clear();
+       r.cmd.flow_attr.num_of_specs = 0;
+       r.add(eth, s).add<Ipv4>(ipv4);
+     }},
+    {"IP that carries another protocol than the ports'", -EINVAL,
+     [](Rule& r) { r.add(ipv4, carrying(17, 0xff)).add<Ports>(tcp); }},
+    {"a part of the protocol beside ports", -EINVAL,
+     [](Rule& r) { r.add(ipv4, carrying(6, 0x0f)).add<Ports>(tcp); }},
+    {"IP that carries another protocol than GRE", -EINVAL,
+     [](Rule& r) { r.add(ipv4, carrying(17, 0xff)).add<ib_uverbs_flow_spec_gre>(gre); }},
 };
 
 void are_refused(std::span<const Wrong> rows) {
