@@ -276,6 +276,13 @@ bool comes_back(const Qp& from, const Qp& to, bool multicast) noexcept {
   return multicast ? to.spec.own_multicast : to.spec.own_unicast;
 }
 
+// A way that it should have gone as well, and did not, is told too.
+void journal_received(EthState& eth, uint32_t number, uint32_t bytes) noexcept {
+  Journal& journal = *eth.context->journal;
+  journal.frame_in(number, bytes);
+  if (eth.soft && eth.soft->lost() != nullptr) journal.frame_drop(number, bytes, eth.soft->lost());
+}
+
 const char* why_dropped(bool filtered, bool no_rule) noexcept {
   if (filtered) return "a flow rule drops it";
   return no_rule ? "no flow rule" : "no receive queue took it";
@@ -286,20 +293,28 @@ const char* why_dropped(bool filtered, bool no_rule) noexcept {
 bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> frame) noexcept {
   // As mlx5_ib switches it on: for a second client, or for a queue that wants its own.
   if (eth.clients < 2 && eth.own_queues == 0) return false;
-  EthPort& port = eth_port(eth, from.attr.port);
+  const uint32_t number = from.attr.port;
+  EthPort& port = eth_port(eth, number);
   bool multicast = (frame[0] & std::byte{1}) != std::byte{0};
-  bool first = true;
+  bool first = true, wanted = false;
   const std::span<const FlowTarget> targets = port.steering.match(frame);
   const bool any =
       each_arrival(eth, targets, frame, [&](const FlowTarget& to, std::span<const std::byte> f) {
-        if (comes_back(from, *to.qp, multicast))
-          count_delivered(port, deliver(eth, to, f, nullptr), 1, f.size(), first);
+        if (!comes_back(from, *to.qp, multicast)) return;
+        wanted = true;
+        count_delivered(port, deliver(eth, to, f, nullptr), 1, f.size(), first);
       });
   if (eth.soft) eth.soft->count(false);
-  const bool filtered = port.steering.dropped() || (!targets.empty() && !any);
+  const bool lost = !targets.empty() && !any, filtered = port.steering.dropped() || lost;
   port.counters.rx_filtered += filtered;
   if (!first || filtered) port.steering.count_hits(frame.size());
-  if (!first) eth.context->journal->frame_in(from.attr.port, static_cast<uint32_t>(frame.size()));
+  const auto bytes = static_cast<uint32_t>(frame.size());
+  if (!first) {
+    journal_received(eth, number, bytes);
+  } else if (filtered || wanted) {
+    eth.context->journal->frame_drop(number, bytes,
+                                     lost ? eth.soft->why() : why_dropped(filtered, false));
+  }
   return !first || filtered;
 }
 
@@ -334,7 +349,7 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
     eth.context->journal->frame_drop(
         number, bytes, further ? eth.soft->why() : why_dropped(filtered, targets.empty()));
   } else {
-    eth.context->journal->frame_in(number, bytes);
+    journal_received(eth, number, bytes);
   }
   port.wire->drop();
   return true;

@@ -88,13 +88,19 @@ class SoftSteering {
   void use(std::size_t longest_frame);
 
   // A frame begins, to leave or to come in: nothing is counted of the one before.
-  void begin(bool egress) noexcept { scratch_[egress].hits = 0; }
+  void begin(bool egress) noexcept {
+    scratch_[egress].hits = 0;
+    lost_ = nullptr;
+  }
   // Where the frame goes by that table, tag and all, of a sender's queue where it leaves. Valid
   // until the next call for the same direction. What it counts is kept until count().
   std::span<const Arrival> walk(const FlowTable&, FlowTarget by, uint32_t source_queue,
                                 std::span<const std::byte> frame) noexcept;
   // Of the last walk that led nowhere; static.
   [[nodiscard]] const char* why() const noexcept { return why_; }
+  // Why a way of the last frame that began has ended elsewhere than its entries say, as behind a
+  // tunnel that is not there; static. Null: none has.
+  [[nodiscard]] const char* lost() const noexcept { return lost_; }
   // The frame is gone.
   void count(bool egress) noexcept;
 
@@ -126,6 +132,7 @@ class SoftSteering {
   std::array<Scratch, 2> scratch_;
   std::size_t copy_bytes_ = 0;
   const char* why_ = "";
+  const char* lost_ = nullptr;
 };
 
 }  // namespace kilim::vhca

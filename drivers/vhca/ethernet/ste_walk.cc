@@ -40,7 +40,10 @@ class SteWalk {
  private:
   static constexpr std::size_t most_waiting = 40;
 
-  void stop(const char* why) noexcept { s_.why_ = why; }
+  void stop(const char* why) noexcept {
+    s_.why_ = why;
+    if (why != ste_end::dropped) s_.lost_ = why;
+  }
 
   void push(const SteWay& b) noexcept {
     if (waiting_ == most_waiting) return stop(ste_end::too_many);

@@ -9,9 +9,12 @@ namespace {
 constexpr uint8_t protocol_gre = 47;
 constexpr uint32_t outer_udp_bytes = 8, vxlan_bytes = 8, vni_at = 4, gre_bytes = 4;
 constexpr uint16_t type_ether = 0x6558;  // transparent Ethernet bridging
-// Bits of GRE's first two bytes. Routing (RFC 1701) and other versions are not parsed.
+// Bits of GRE's first two bytes. Routing (RFC 1701) is not parsed, and neither are versions above
+// 1: NVIDIA's own test has cards take off headers with a key and version 1 (rdma-core
+// tests/utils.py, gen_gre_header(); tests/test_mlx5_dr.py, test_packet_reformat_l2_gre()), which
+// RFC 2637 lays out as version 0 but for one word more.
 constexpr uint16_t gre_checksum = 0x8000, gre_routing = 0x4000, gre_key = 0x2000,
-                   gre_sequence = 0x1000, gre_version = 7;
+                   gre_sequence = 0x1000, gre_acknowledgement = 0x0080, gre_version = 7;
 
 void parse_inner(std::span<const std::byte> packet, TunnelView& t) noexcept {
   t.inner = t.has_ether ? parse_packet_at(packet, t.inner_at)
@@ -32,11 +35,12 @@ void parse_vxlan(std::span<const std::byte> packet, const PacketView& outer,
 
 void parse_gre(std::span<const std::byte> packet, uint32_t at, TunnelView& t) noexcept {
   if (at + gre_bytes > packet.size()) return;
-  const uint16_t flags = get_be<uint16_t>(packet, at);
-  if ((flags & (gre_routing | gre_version)) != 0) return;
-  uint32_t end = at + gre_bytes + ((flags & gre_checksum) != 0 ? 4 : 0);
-  const uint32_t key_at = end;
-  end += ((flags & gre_key) != 0 ? 4 : 0) + ((flags & gre_sequence) != 0 ? 4 : 0);
+  const uint16_t flags = get_be<uint16_t>(packet, at), version = flags & gre_version;
+  if ((flags & gre_routing) != 0 || version > 1) return;
+  const auto bytes_if = [flags](uint16_t bit) { return (flags & bit) != 0 ? 4u : 0u; };
+  const uint32_t key_at = at + gre_bytes + bytes_if(gre_checksum);
+  uint32_t end = key_at + bytes_if(gre_key) + bytes_if(gre_sequence);
+  if (version == 1) end += bytes_if(gre_acknowledgement);
   if (end > packet.size()) return;
   t.kind = TunnelKind::gre;
   t.gre_flags = flags;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What lies in a tunnel: VXLAN (RFC 7348) and GRE (RFC 2784, 2890; NVGRE, RFC 7637) behind the
-// outer headers of a frame, as the parser of a card knows them. Frames are untrusted: every offset
-// lies inside the frame. Pure, any thread.
+// What lies in a tunnel: VXLAN (RFC 7348) and GRE (RFC 2784, 2890, 2637; NVGRE, RFC 7637) behind
+// the outer headers of a frame, as the parser of a card knows them. Frames are untrusted: every
+// offset lies inside the frame. Pure, any thread.
 #pragma once
 
 #include <cstddef>

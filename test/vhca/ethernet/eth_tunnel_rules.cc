@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Part of eth_ut. Rules and hashes that look into VXLAN and GRE. Frames are built by hand
-// (tunnel_fixture.hh).
+// Part of eth_ut. Rules and hashes that look into VXLAN and GRE, and steering entries that take a
+// tunnel off. Frames are built by hand (tunnel_fixture.hh).
 #include "eth_fixture.hh"
+#include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/ste.hh"
 #include "toeplitz_fixture.hh"
 #include "tunnel_fixture.hh"
+#include "vhca/core/journal.hh"
+#include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/match_param.hh"
+#include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/ports.hh"
 
 using namespace kilim;
@@ -105,7 +110,118 @@ void rules_look_into_tunnels() {
   }
 }
 
+// Everything goes to a steering entry that takes a tunnel off and leads to a TIR.
+struct Decapsulator {
+  Rig r{false, "", "sw-steering"};
+  RawQueue q = r.queue(0);
+  SoftSteering& soft = *r.hca->eth.soft;
+  uint32_t posted = 0, rule = 0, tirn = 0, unwraps = 0;
+
+  Decapsulator() {
+    eth_use_soft(r.hca->eth);
+    TirSpec t;
+    t.rqt = *create_rqt(*r.hca, {{ready_rq(r, q)}});
+    t.own_unicast = true;
+    tirn = *create_tir(*r.hca, t, &r.sink);
+    const IcmBlock block = *soft.icm.steering.alloc(4096);
+    put_entry(reinterpret_cast<std::byte*>(block.va));
+    FlowTable* table = make_table(unwraps);
+    table->software = true;
+    table->root = block.address;
+    lead(unwraps);
+  }
+  FlowTable* make_table(uint32_t& number) const {
+    FlowTable* table = soft.tables.create(number);
+    table->number = number;
+    table->end.table = table;
+    return table;
+  }
+  void lead(uint32_t table) {
+    if (rule != 0) EQUAL(destroy_flow(*r.hca, rule), 0);
+    rule = *create_flow_to_table(*r.hca, table, everything());
+  }
+  // rdma-core v44 providers/mlx5/mlx5_ifc.h, ste_rx_steering_mult: type, lookup "do not care" here
+  // and next, a table of one entry at the hit address, and the action.
+  void put_entry(std::byte* entry) const {
+    constexpr uint32_t receives = 2, do_not_care = 0x0f;
+    const uint64_t index = icm_end::address_of(IcmEnd::tir, tirn) >> 5 | 1;
+    std::memset(entry, 0, 64);
+    const auto span = std::span(entry, 64);
+    prm::cap_set(span, {0, 4}, receives);
+    prm::cap_set(span, {8, 8}, do_not_care);
+    prm::cap_set(span, {0x30, 8}, do_not_care);
+    prm::cap_set(span, {0x38, 8}, static_cast<uint32_t>(index >> 27));
+    prm::cap_set(span, {0x40, 27}, static_cast<uint32_t>(index));
+    prm::cap_set(span, prm::ste::tunneling_action, prm::ste::tunnel_decap);
+  }
+  // From the wire, or from the adapter's own queue. The bytes that have come, or 0.
+  std::size_t pass(const Bytes& frame, bool looped) {
+    const Bytes d = r.pointer(r.room(1), 2048);
+    std::memcpy(q.rq() + posted % ring_wqes * 16, d.data(), 16);
+    record_store(q.record() + 8, be32{++posted});
+    r.hca->eth.clients = looped ? 2 : 1;
+    if (looped) {
+      r.send(q, r.load(0, frame), frame.size());
+      r.ring(q);
+    } else {
+      r.far->send(frame);
+    }
+    r.run();
+    if (looped) (void)r.arrived();
+    std::size_t bytes = 0;
+    for (prm::Cqe c = Rig::poll(q); opcode(c) != prm::CqeOpcode::invalid; c = Rig::poll(q))
+      if (opcode(c) == recv_opcode) bytes += c.byte_cnt.host();
+    return bytes;
+  }
+  [[nodiscard]] uint64_t drops() const {
+    return r.hca->context.journal->count(Journal::Kind::frame_drop);
+  }
+  [[nodiscard]] uint64_t filtered() const { return eth_port_counters(r.hca->eth, 1).rx_filtered; }
+};
+
+// GRE of version 1 is one as of version 0; what is no tunnel is dropped, with a line and a count,
+// whether it comes from the wire or back from the adapter itself.
+void a_tunnel_is_taken_off_or_the_drop_is_told() {
+  Decapsulator d;
+  const TunnelSpec gre{.carrier = Carrier::gre};
+  const std::size_t flags_at = outer_l4(gre), inner = make_frame(gre.inner).size();
+  struct Row {
+    std::size_t flags, bytes;
+  };
+  for (const bool looped : {false, true})
+    for (const Row& row : {Row{0x2000, inner}, {0x2001, inner}, {0x2002, 0}, {0x6000, 0}}) {
+      Bytes frame = make_tunnel(gre);
+      put16(frame, flags_at, row.flags);
+      const uint64_t drops = d.drops(), filtered = d.filtered();
+      EQUAL(d.pass(frame, looped), row.bytes);
+      EQUAL(d.drops() - drops, row.bytes == 0 ? 1u : 0u);
+      EQUAL(d.filtered() - filtered, row.bytes == 0 ? 1u : 0u);
+    }
+  // With an acknowledgement number (RFC 2637) the inner frame begins four bytes later.
+  Bytes late = make_tunnel(gre);
+  put16(late, flags_at, 0x2081);
+  EQUAL(d.pass(late, false), inner - 4);
+}
+
+// A frame that comes by another way all the same is told to have lost this one.
+void a_way_that_is_lost_is_told() {
+  Decapsulator d;
+  uint32_t number = 0;
+  FlowTable* both = d.make_table(number);
+  both->has_entry = true;
+  both->entry.to = {{false, d.tirn}, {true, d.unwraps}};
+  d.lead(number);
+  const Bytes frame = make_frame({});
+  for (const bool looped : {false, true}) {
+    const uint64_t drops = d.drops();
+    EQUAL(d.pass(frame, looped), frame.size());
+    EQUAL(d.drops() - drops, 1u);
+  }
+}
+
 constexpr Case of_tunnel_rules[] = {
+    {"a tunnel is taken off, or the drop is told", a_tunnel_is_taken_off_or_the_drop_is_told},
+    {"a way that is lost is told", a_way_that_is_lost_is_told},
     {"the inner headers are hashed", the_inner_headers_are_hashed},
     {"rules look into tunnels", rules_look_into_tunnels},
 };
