@@ -3,15 +3,20 @@
 
 #include "command_check.hh"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -23,38 +28,35 @@ namespace {
 
 constexpr uint16_t our_machine = EM_X86_64;
 
-using Bytes = std::span<const char>;
-
-// The file's bytes for as long as this lives; empty where it cannot be read.
-class MappedFile {
+// A regular file's bytes, read piece by piece and never mapped: who writes a program anew meanwhile
+// cuts it off first.
+class ProgramFile {
  public:
-  explicit MappedFile(const char* path) {
-    const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  explicit ProgramFile(const char* path)
+      : fd_(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
     struct stat st;
-    if (!fd || ::fstat(fd.get(), &st) != 0 || st.st_size <= 0) return;
-    const auto size = static_cast<std::size_t>(st.st_size);
-    void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (at != MAP_FAILED) bytes_ = {static_cast<const char*>(at), size};
+    if (fd_ && (::fstat(fd_.get(), &st) != 0 || !S_ISREG(st.st_mode))) fd_.reset();
   }
-  ~MappedFile() {
-    if (!bytes_.empty()) ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+  // At most `count` of them at `offset`, as many as are there.
+  template <typename T>
+  [[nodiscard]] std::vector<T> table(uint64_t offset, uint64_t count) const {
+    constexpr uint64_t most = 1 << 16;  // as many as ELF counts program headers
+    std::vector<T> entries(static_cast<std::size_t>(std::min(count, most)));
+    const ssize_t n = offset > INT64_MAX
+                          ? 0
+                          : ::pread(fd_.get(), entries.data(), entries.size() * sizeof(T),
+                                    static_cast<off_t>(offset));
+    entries.resize(n <= 0 ? 0 : static_cast<std::size_t>(n) / sizeof(T));
+    return entries;
   }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::string text_at(uint64_t offset) const {
+    const std::vector<char> bytes = table<char>(offset, PATH_MAX);
+    return {bytes.data(), ::strnlen(bytes.data(), bytes.size())};
+  }
 
  private:
-  Bytes bytes_;
+  Fd fd_;
 };
-
-// A table of T at `offset`, cut to what is there.
-template <typename T>
-std::span<const T> table(Bytes file, uint64_t offset, uint64_t count) noexcept {
-  if (offset > file.size() || offset % alignof(T) != 0) return {};
-  const uint64_t room = (file.size() - offset) / sizeof(T);
-  return {reinterpret_cast<const T*>(file.data() + offset),
-          static_cast<std::size_t>(count < room ? count : room)};
-}
 
 // Where an address of the loaded program lies in the file.
 uint64_t file_offset(std::span<const Elf64_Phdr> segments, uint64_t address) noexcept {
@@ -66,26 +68,18 @@ uint64_t file_offset(std::span<const Elf64_Phdr> segments, uint64_t address) noe
   return UINT64_MAX;
 }
 
-std::string_view string_at(Bytes file, uint64_t offset) noexcept {
-  if (offset >= file.size()) return {};
-  const char* text = file.data() + offset;
-  return {text, ::strnlen(text, file.size() - offset)};
-}
-
-std::string needed_asan(Bytes file, std::span<const Elf64_Phdr> segments,
+std::string needed_asan(const ProgramFile& file, std::span<const Elf64_Phdr> segments,
                         const Elf64_Phdr& dynamic) {
   const auto entries =
-      table<Elf64_Dyn>(file, dynamic.p_offset, dynamic.p_filesz / sizeof(Elf64_Dyn));
+      file.table<Elf64_Dyn>(dynamic.p_offset, dynamic.p_filesz / sizeof(Elf64_Dyn));
   uint64_t names = UINT64_MAX;
   for (const Elf64_Dyn& d : entries) {
     if (d.d_tag == DT_STRTAB) names = file_offset(segments, d.d_un.d_ptr);
   }
   for (const Elf64_Dyn& d : entries) {
     if (d.d_tag != DT_NEEDED || names == UINT64_MAX) continue;
-    const std::string_view name = string_at(file, names + d.d_un.d_val);
-    if (name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")) {
-      return std::string(name);
-    }
+    std::string name = file.text_at(names + d.d_un.d_val);
+    if (name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")) return name;
   }
   return {};
 }
@@ -95,12 +89,12 @@ bool is_ours(std::span<const Elf64_Ehdr> header) noexcept {
          header[0].e_ident[EI_CLASS] == ELFCLASS64 && header[0].e_machine == our_machine;
 }
 
-Result<Command> check_elf(const char* path, Bytes file) {
-  const auto header = table<Elf64_Ehdr>(file, 0, 1);
+Result<Command> check_elf(const char* path, const ProgramFile& file) {
+  const auto header = file.table<Elf64_Ehdr>(0, 1);
   if (!is_ours(header)) {
     return Error{ENOEXEC, "it is a program of another architecture: our library cannot be loaded"};
   }
-  const auto segments = table<Elf64_Phdr>(file, header[0].e_phoff, header[0].e_phnum);
+  const auto segments = file.table<Elf64_Phdr>(header[0].e_phoff, header[0].e_phnum);
   const Elf64_Phdr* dynamic = nullptr;
   bool has_loader = false;
   for (const Elf64_Phdr& p : segments) {
@@ -116,8 +110,7 @@ Result<Command> check_elf(const char* path, Bytes file) {
 Result<Command> check_file(const char* path, int depth);
 
 // "#! /path/of/interpreter argument": the interpreter is what gets our library.
-Result<Command> check_script(const char* path, Bytes file, int depth) {
-  std::string_view line(file.data(), file.size());
+Result<Command> check_script(const char* path, std::string_view line, int depth) {
   line = line.substr(2, line.find('\n') - 2);
   const std::size_t begin = line.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return Error{ENOEXEC, "its first line names no interpreter"};
@@ -142,14 +135,12 @@ Result<Command> check_file(const char* path, int depth) {
   if (::getxattr(path, "security.capability", nullptr, 0) > 0) {
     return Error{EPERM, "it has file capabilities: the loader takes no library of ours into it"};
   }
-  const MappedFile file(path);
-  const Bytes bytes = file.bytes();
-  if (bytes.empty()) return Error{EACCES, "it cannot be read, so not be checked"};
-  if (bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0) {
-    return check_elf(path, bytes);
-  }
-  if (bytes.size() > 2 && bytes[0] == '#' && bytes[1] == '!')
-    return check_script(path, bytes, depth);
+  const ProgramFile file(path);
+  const std::vector<char> bytes = file.table<char>(0, PATH_MAX);
+  const std::string_view head(bytes.data(), bytes.size());
+  if (head.empty()) return Error{EACCES, "it cannot be read, so not be checked"};
+  if (head.starts_with(std::string_view(ELFMAG, SELFMAG))) return check_elf(path, file);
+  if (head.size() > 2 && head.starts_with("#!")) return check_script(path, head, depth);
   return Error{ENOEXEC, "it is neither a program nor a script with an interpreter"};
 }
 
@@ -174,12 +165,12 @@ std::string search_path(std::string_view name) {
 }  // namespace
 
 std::string find_asan(const char* path) {
-  const MappedFile file(path);
-  const auto header = table<Elf64_Ehdr>(file.bytes(), 0, 1);
+  const ProgramFile file(path);
+  const auto header = file.table<Elf64_Ehdr>(0, 1);
   if (!is_ours(header)) return {};
-  const auto segments = table<Elf64_Phdr>(file.bytes(), header[0].e_phoff, header[0].e_phnum);
+  const auto segments = file.table<Elf64_Phdr>(header[0].e_phoff, header[0].e_phnum);
   for (const Elf64_Phdr& p : segments) {
-    if (p.p_type == PT_DYNAMIC) return needed_asan(file.bytes(), segments, p);
+    if (p.p_type == PT_DYNAMIC) return needed_asan(file, segments, p);
   }
   return {};
 }

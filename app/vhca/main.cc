@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,8 +70,9 @@ bool wires_need_network(const vhca::LaunchConfig& launch) {
 }
 
 // One for each port whose wire is none: of the kernel where it lets us, else answered by our
-// library in the command's process.
-void add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
+// library in the command's process. Whether they are in a namespace of our own.
+bool add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
+  bool entered = false;
   for (uint32_t k = 0; k < launch.devices; k++) {
     const vhca::DeviceConfig device = launch.device(k);
     const bool has_one = !device.attach.wires.empty() &&
@@ -83,12 +85,15 @@ void add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
                                 ? Error{EPERM, ""}
                                 : make_netdev(vhca::mac_of(device.attach), device.attach.ips);
     const bool forbidden = !netdev.ok() && made.empty() && !launch.netdevs_answered;
-    if (forbidden && !wires_need_network(launch) && enter_network_namespace())
+    if (forbidden && !wires_need_network(launch) && enter_network_namespace()) {
+      entered = true;
       netdev = make_netdev(vhca::mac_of(device.attach), device.attach.ips);
+    }
     launch.netdevs_answered = !netdev.ok();
     launch.netdevs.push_back(netdev.ok() ? netdev->name : "kilim" + std::to_string(k));
     if (netdev.ok()) made.push_back(*std::move(netdev));
   }
+  return entered;
 }
 
 Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
@@ -126,6 +131,24 @@ Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
   ::_exit(complain(options.command[0], std::strerror(errno), exit_refused));
 }
 
+// A process for the command, which begins when the launcher has given up its rights in a namespace
+// of its own: the write end of the pipe is closed then. Negative: there is none.
+template <typename F>
+pid_t start(bool gives_up_rights, F run) {
+  int gate[2] = {-1, -1};
+  if (gives_up_rights && ::pipe2(gate, O_CLOEXEC) != 0) return -1;
+  const pid_t child = ::fork();
+  Fd begins(gate[0]), waits(gate[1]);
+  if (child == 0) {
+    waits.reset();
+    char none = 0;
+    if (begins) (void)!::read(begins.get(), &none, 1);
+    run();
+  }
+  if (child > 0 && gives_up_rights) drop_rights();
+  return child;
+}
+
 // Stops as the command did, for a shell's job control, and the command goes on as we do. A SIGCONT
 // that came before would be discarded by the stop (POSIX, "Signal Generation and Delivery").
 void stop_like(pid_t child) {
@@ -136,7 +159,8 @@ void stop_like(pid_t child) {
   ::kill(child, SIGCONT);
 }
 
-// Signals that a terminal sends have reached the command already; those sent to us alone have not.
+// Until the command has ended. Signals that a terminal sends have reached the command already;
+// those sent to us alone have not.
 int wait_for(pid_t child, const sigset_t& all) {
   for (;;) {
     siginfo_t info;
@@ -196,12 +220,12 @@ int launch(Options& options) {
   sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, &before);
   std::vector<Netdev> netdevs;
-  if (options.pci) add_netdevs(options.launch, netdevs);
+  bool entered = options.pci && add_netdevs(options.launch, netdevs);
+  if (options.mount && enter_user_namespace()) entered = true;
   auto tree = make_tree(options.launch);
   if (!tree.ok()) return complain("device list", tree.error().what, exit_refused);
   std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) run_command(options, *command, library, before);
+  const pid_t child = start(entered, [&] { run_command(options, *command, library, before); });
   if (child > 0) tree->used_by(child);
   const int status = child < 0 ? -1 : wait_for(child, all);
   tree->erase();

@@ -11,9 +11,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kilim/base/fd.hh"
@@ -97,6 +99,22 @@ bool map_ids(uid_t uid, gid_t gid) {
   return write_text("/proc/self/setgroups", "deny") &&
          write_text("/proc/self/uid_map", u + " " + u + " 1") &&
          write_text("/proc/self/gid_map", g + " " + g + " 1");
+}
+
+bool enter_user_namespace() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3]{};
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  if (::syscall(SYS_capget, &header, sets) != 0) return false;
+  if ((sets[CAP_SYS_ADMIN / 32].effective & 1u << CAP_SYS_ADMIN % 32) != 0) return false;
+  return ::unshare(CLONE_NEWUSER) == 0 && map_ids(uid, gid);
+}
+
+void drop_rights() noexcept {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+  (void)::syscall(SYS_capset, &header, none);
 }
 
 Status mount_over_sysfs(const std::string& tree) {

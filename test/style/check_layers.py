@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Enforces the house's rules on every source file: rooms and arrows of doc/layers.txt, guarded
-system headers, sizes, names, the opening lines, what a hot room's header must not hold.
+system headers, sizes, names, the opening lines, what a hot room's header must not hold,
+maps of files and waits (endings.py).
 
 Usage: check_layers.py ROOT            prints `file:line: what`, exits 1 if anything was found
        check_layers.py --selftest      seeds each fault into a small tree and wants it reported
@@ -11,6 +12,7 @@ import os
 import re
 import sys
 
+import endings
 import source
 from source import CODE
 
@@ -177,6 +179,8 @@ class Checker:
             self.comparisons(path, code)
         if path != "lib/kilim/base/barrier.hh" and path.split("/")[0] != "test":
             self.fences(path, text)
+        for number, what in endings.check(path, text):
+            self.report(path, number, what)
         if room and room.hot and path.endswith(".hh"):
             self.hot_header(path, code)
         for f in source.functions(text):

@@ -24,6 +24,11 @@ CLEAN = {
                              "// a virtual word in a comment, throw too\n"
                              'inline const char* n() { return "new virtual"; }\n',
     "lib/kilim/port/port.hh": HEAD + '#include <rte_ring.h>\n#include "kilim/queue/sq.hh"\n',
+    "lib/kilim/port/wait.hh": HEAD + "// Until a frame comes.\nvoid f() { ::poll(&p, 1, -1); }\n"
+                              "void g() { ::poll(&p, 1, 0), flock(fd, LOCK_EX | LOCK_NB); }\n"
+                              "void h() { ::mmap(nullptr, n, 1, MAP_ANONYMOUS, -1, 0); }\n",
+    "lib/kilim/port/kept.hh": HEAD + "void f() { fallocate(fd, 0, 0, n); "
+                              "::mmap(nullptr, n, 1, MAP_SHARED, fd, 0); }\n",
     "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n'
                                '#include "kilim/base/be.hh"\n',
     "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n',
@@ -91,6 +96,21 @@ SEEDS = (
     ("an intrinsic fence", PORT, "void f() { _mm_sfence(); }\n", "raw fence"),
     ("a fence in assembly", PORT, 'void f() { asm volatile("" ::: "memory"); }\n', "raw fence"),
     ("a fence of DPDK", PORT, "void f() { rte_smp_wmb(); }\n", "raw fence"),
+    ("a map of a file", PORT, "void f() { p = ::mmap(nullptr, n, 1, MAP_SHARED, fd.get(), 0); }\n",
+     "length nobody keeps"),
+    ("a map of a file by number", PORT, "void f() { ::syscall(SYS_mmap, at, n, 1, 2, fd, 0); }\n",
+     "length nobody keeps"),
+    ("a poll without an end", PORT, "void f() { ::poll(&p, 1, -1); }\n", "poll() without an end"),
+    ("a ppoll without an end", PORT, "void f() { ::ppoll(p, n, x ? nullptr : &t, nullptr); }\n",
+     "ppoll() without an end"),
+    ("an epoll without an end", PORT, "void f() { epoll_wait(fd, e, 1, -1); }\n",
+     "epoll_wait() without an end"),
+    ("a lock of a file without an end", PORT, "void f() { ::flock(fd.get(), LOCK_EX); }\n",
+     "flock() without an end"),
+    ("a join without an end", PORT, "void f() { pthread_join(t, nullptr); }\n",
+     "pthread_join() without an end"),
+    ("a child that is waited for without an end", PORT, "void f() { waitpid(child, &s, 0); }\n",
+     "waitpid() without an end"),
     ("a macro of no house", BASE, "#define MIN(a, b) a\n", "macro MIN"),
     ("a comparison that says no value", "test/kilim/be_ut.cc",
      "void f() { CU_ASSERT_EQUAL(a, b); }\n", "EQUAL says both"),

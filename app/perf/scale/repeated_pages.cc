@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ bool RepeatedPages::map(std::size_t bytes) {
   constexpr std::size_t piece = std::size_t{4} << 20;  // a process has some 65,000 mappings at most
   unmap();
   const Fd file(::memfd_create("kilim-perf", MFD_CLOEXEC));
-  if (!file || ::ftruncate(file.get(), piece) != 0) return false;
+  if (!file || ::fallocate(file.get(), 0, 0, piece) != 0) return false;
   void* const all = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return false;
   data_ = static_cast<std::byte*>(all);

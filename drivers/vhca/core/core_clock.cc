@@ -14,6 +14,7 @@
 #endif
 
 #include "kilim/base/be.hh"
+#include "vhca/core/sealed.hh"
 #include "vhca/core/tsc_clock.hh"
 
 namespace kilim::vhca {
@@ -53,9 +54,9 @@ CoreClock::~CoreClock() {
 
 int CoreClock::fd() noexcept {
   if (fd_) return fd_.get();
-  Fd fd{::memfd_create("vhca-clock", MFD_CLOEXEC)};
-  // Anonymous memory with a descriptor: clients map the same page (uverbs/uar.cc).
-  if (!fd || ::ftruncate(fd.get(), clock_page_bytes) != 0) return -1;
+  // Clients map the same page (uverbs/uar.cc).
+  Fd fd = sealed_memory("vhca-clock", clock_page_bytes);
+  if (!fd) return -1;
   void* page = ::mmap(nullptr, clock_page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (page == MAP_FAILED) return -1;
   fd_ = std::move(fd);

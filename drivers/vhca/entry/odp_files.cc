@@ -20,8 +20,8 @@ namespace kilim::vhca::odp_files {
 
 namespace {
 
-std::string standard_folder(const std::string& tree, const DeviceConfig& d) {
-  return tree + "/class/infiniband_verbs/uverbs" + std::to_string(d.number);
+std::string standard_folder(const DeviceConfig& d) {
+  return "class/infiniband_verbs/uverbs" + std::to_string(d.number);
 }
 
 // The documents' <pci-dev-id>: the last part of where the device's link leads.
@@ -35,11 +35,11 @@ std::string pci_dev_id(const std::string& tree, const std::string& name) {
 }
 
 std::string debug_folder(const std::string& tree, const DeviceConfig& d) {
-  return tree + "/kernel/debug/mlx5/" + pci_dev_id(tree, d.attach.name);
+  return "kernel/debug/mlx5/" + pci_dev_id(tree, d.attach.name);
 }
 
-std::string values_file(const std::string& tree, const DeviceConfig& d) {
-  return tree + "/devices/" + d.attach.name + ".odp";
+std::string values_file(const DeviceConfig& d) {
+  return "devices/" + d.attach.name + ".odp";
 }
 
 // The documents spell one name in two ways; the path has this one.
@@ -49,7 +49,7 @@ std::string file_name(OdpCounter c) {
 
 std::string path_of(const std::string& tree, const DeviceConfig& d, std::size_t i) {
   const bool debug = i >= odp_standard_counters;
-  return (debug ? debug_folder(tree, d) + "/odp_stats" : standard_folder(tree, d)) + "/" +
+  return (debug ? debug_folder(tree, d) + "/odp_stats" : standard_folder(d)) + "/" +
          file_name(static_cast<OdpCounter>(i));
 }
 
@@ -59,38 +59,38 @@ bool make_folder(const std::string& path) {
 
 }  // namespace
 
-bool write(const std::string& tree, const DeviceConfig& d) {
-  const std::string debug = debug_folder(tree, d);
+bool write(MappedFiles& files, const std::string& tree, const DeviceConfig& d) {
+  const std::string debug = tree + "/" + debug_folder(tree, d);
   for (const std::string& folder : {tree + "/kernel", tree + "/kernel/debug",
                                     tree + "/kernel/debug/mlx5", debug, debug + "/odp_stats"}) {
     if (!make_folder(folder)) return false;
   }
   const OdpValues zeroes{};
-  if (!make_file(values_file(tree, d), &zeroes, sizeof(zeroes))) return false;
+  if (!files.make(tree, values_file(d), &zeroes, sizeof(zeroes))) return false;
   char text[OdpStats::text_bytes];
   OdpStats::write_text(text, 0);
   for (std::size_t i = 0; i < odp_counters; i++) {
-    if (!make_file(path_of(tree, d, i), text, sizeof(text))) return false;
+    if (!files.make(tree, path_of(tree, d, i), text, sizeof(text))) return false;
   }
   const std::string also =
-      standard_folder(tree, d) + "/" + odp_counter_name(OdpCounter::num_prefetches_handled);
+      tree + "/" + standard_folder(d) + "/" + odp_counter_name(OdpCounter::num_prefetches_handled);
   return ::symlink(file_name(OdpCounter::num_prefetches_handled).c_str(), also.c_str()) == 0;
 }
 
-void remove(const std::string& tree, const DeviceConfig& d) noexcept {
-  ::unlink(values_file(tree, d).c_str());
-  for (std::size_t i = odp_standard_counters; i < odp_counters; i++)
-    ::unlink(path_of(tree, d, i).c_str());
-  ::rmdir((debug_folder(tree, d) + "/odp_stats").c_str());
-  ::rmdir(debug_folder(tree, d).c_str());
+void remove(MappedFiles& files, const std::string& tree, const DeviceConfig& d) noexcept {
+  files.remove(tree, values_file(d));
+  for (std::size_t i = 0; i < odp_counters; i++) files.remove(tree, path_of(tree, d, i));
+  const std::string debug = tree + "/" + debug_folder(tree, d);
+  ::rmdir((debug + "/odp_stats").c_str());
+  ::rmdir(debug.c_str());
 }
 
 void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
-  void* values = map_file(values_file(tree, d), sizeof(OdpValues));
+  void* values = map_file(tree, values_file(d), sizeof(OdpValues));
   if (values == nullptr) return;
   std::array<char*, odp_counters> texts{};
   for (std::size_t i = 0; i < odp_counters; i++)
-    texts[i] = static_cast<char*>(map_file(path_of(tree, d, i), OdpStats::text_bytes));
+    texts[i] = static_cast<char*>(map_file(tree, path_of(tree, d, i), OdpStats::text_bytes));
   const LockGuard guard(hca.lock);
   hca.paging.stats().use(*static_cast<OdpValues*>(values), texts);
 }

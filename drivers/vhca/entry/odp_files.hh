@@ -11,13 +11,14 @@
 
 namespace kilim::vhca {
 
+class MappedFiles;
 struct Hca;
 
 namespace odp_files {
 
-// Under `tree`; false with errno set.
-bool write(const std::string& tree, const DeviceConfig&);
-void remove(const std::string& tree, const DeviceConfig&) noexcept;
+// Under `tree`, whose owner keeps the files; false with errno set.
+bool write(MappedFiles&, const std::string& tree, const DeviceConfig&);
+void remove(MappedFiles&, const std::string& tree, const DeviceConfig&) noexcept;
 
 // From now on the adapter counts there. Where the files are missing it counts for itself.
 void connect(Hca&, const std::string& tree, const DeviceConfig&);

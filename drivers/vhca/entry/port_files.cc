@@ -18,33 +18,38 @@ namespace kilim::vhca::port_files {
 
 namespace {
 
-std::string counters_folder(const std::string& tree, const DeviceConfig& d) {
-  return tree + "/class/infiniband/" + d.attach.name + "/ports/1/hw_counters";
+std::string counters_folder(const DeviceConfig& d) {
+  return "class/infiniband/" + d.attach.name + "/ports/1/hw_counters";
 }
 
-std::string sum_file(const std::string& tree, const DeviceConfig& d) {
-  return tree + "/devices/" + d.attach.name + ".out_of_buffer";
+std::string text_file(const DeviceConfig& d) {
+  return counters_folder(d) + "/out_of_buffer";
+}
+
+std::string sum_file(const DeviceConfig& d) {
+  return "devices/" + d.attach.name + ".out_of_buffer";
 }
 
 }  // namespace
 
-bool write(const std::string& tree, const DeviceConfig& d) {
-  const std::string folder = counters_folder(tree, d);
+bool write(MappedFiles& files, const std::string& tree, const DeviceConfig& d) {
+  const std::string folder = tree + "/" + counters_folder(d);
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) return false;
   const uint64_t zero = 0;
   char text[OdpStats::text_bytes];
   OdpStats::write_text(text, zero);
-  return make_file(sum_file(tree, d), &zero, sizeof(zero)) &&
-         make_file(folder + "/out_of_buffer", text, sizeof(text));
+  return files.make(tree, sum_file(d), &zero, sizeof(zero)) &&
+         files.make(tree, text_file(d), text, sizeof(text));
 }
 
-void remove(const std::string& tree, const DeviceConfig& d) noexcept {
-  ::unlink(sum_file(tree, d).c_str());
+void remove(MappedFiles& files, const std::string& tree, const DeviceConfig& d) noexcept {
+  files.remove(tree, sum_file(d));
+  files.remove(tree, text_file(d));
 }
 
 void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
-  void* sum = map_file(sum_file(tree, d), sizeof(uint64_t));
-  void* text = map_file(counters_folder(tree, d) + "/out_of_buffer", OdpStats::text_bytes);
+  void* sum = map_file(tree, sum_file(d), sizeof(uint64_t));
+  void* text = map_file(tree, text_file(d), OdpStats::text_bytes);
   if (sum == nullptr || text == nullptr) return;
   const LockGuard guard(hca.lock);
   show_out_of_buffer(hca, *static_cast<std::atomic<uint64_t>*>(sum), static_cast<char*>(text));

@@ -11,14 +11,15 @@
 
 namespace kilim::vhca {
 
+class MappedFiles;
 struct Hca;
 
 namespace port_files {
 
-// Under `tree`, where the device's folders are; false with errno set.
-bool write(const std::string& tree, const DeviceConfig&);
-// What does not lie in the device's class folder.
-void remove(const std::string& tree, const DeviceConfig&) noexcept;
+// Under `tree`, where the device's folders are and whose owner keeps the files; false with errno
+// set.
+bool write(MappedFiles&, const std::string& tree, const DeviceConfig&);
+void remove(MappedFiles&, const std::string& tree, const DeviceConfig&) noexcept;
 
 // From now on the adapter counts there too. Where the files are missing it counts for itself.
 void connect(Hca&, const std::string& tree, const DeviceConfig&);

@@ -196,8 +196,9 @@ Result<SysfsTree> SysfsTree::make() {
     }
     Fd lock(::open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     struct stat st;
-    // Between open and flock another process may have taken the folder for a leftover.
-    if (!lock || ::flock(lock.get(), LOCK_EX) != 0 || ::fstat(lock.get(), &st) != 0 ||
+    // Between open and flock another process may have taken the folder for a leftover: it may even
+    // stop while it removes it.
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(lock.get(), &st) != 0 ||
         st.st_nlink == 0) {
       continue;
     }
@@ -277,8 +278,8 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
       write_files(verbs_folder, {{"ibdev", device.attach.name},
                                  {"abi_version", "1"},
                                  {"dev", text("%u:%u", major(rdev), minor(rdev))}}) &&
-      link_to_class(verbs_folder, verbs_class) && odp_files::write(path_, device) &&
-      port_files::write(path_, device);
+      link_to_class(verbs_folder, verbs_class) && odp_files::write(mapped_, path_, device) &&
+      port_files::write(mapped_, path_, device);
   if (!written) {
     const Error error{errno, "cannot write the device list"};
     remove(device);
@@ -290,8 +291,8 @@ Status SysfsTree::add(const DeviceConfig& device, const Profile& profile) {
 
 void SysfsTree::remove(const DeviceConfig& device) noexcept {
   const std::string device_class = path_ + "/class/infiniband/" + device.attach.name;
-  odp_files::remove(path_, device);
-  port_files::remove(path_, device);
+  odp_files::remove(mapped_, path_, device);
+  port_files::remove(mapped_, path_, device);
   char pci[PATH_MAX];
   const bool found = ::realpath((device_class + "/device").c_str(), pci) != nullptr;
   ::unlink((path_ + "/class/infiniband_verbs/uverbs" + std::to_string(device.number)).c_str());

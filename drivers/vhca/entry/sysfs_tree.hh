@@ -12,6 +12,7 @@
 #include "kilim/base/result.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/entry/config.hh"
+#include "vhca/entry/mapped_file.hh"
 
 namespace kilim::vhca {
 
@@ -41,6 +42,7 @@ class SysfsTree {
 
   std::string path_;
   Fd lock_;
+  MappedFiles mapped_;
   uint32_t first_free_ = 0;
 };
 

@@ -9,6 +9,8 @@
 
 #include <sys/mman.h>
 
+#include "vhca/core/sealed.hh"
+
 namespace kilim::vhca {
 
 namespace {
@@ -72,10 +74,10 @@ Result<DmBlock> DeviceMemory::alloc(const Wish& w) {
   if (!take(static_cast<uint32_t>(bytes), w.open))
     return Error{ENOMEM, "the adapter's memory is used up"};
   DmBlock block;
-  block.fd_ = Fd{::memfd_create("vhca-dm", MFD_CLOEXEC)};
   const std::size_t mapped = std::size_t{pages} * DeviceMemory::page_bytes;
+  block.fd_ = sealed_memory("vhca-dm", mapped);
   void* at = MAP_FAILED;
-  if (block.fd_ && ::ftruncate(block.fd_.get(), static_cast<off_t>(mapped)) == 0)
+  if (block.fd_)
     at = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, block.fd_.get(), 0);
   if (at == MAP_FAILED) {
     give(static_cast<uint32_t>(bytes), w.open);

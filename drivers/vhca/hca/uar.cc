@@ -7,11 +7,14 @@
 #include <atomic>
 #include <cerrno>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "vhca/core/sealed.hh"
 
 namespace kilim::vhca {
 
@@ -31,14 +34,16 @@ void* map_file(void* at, int fd, uint64_t offset) noexcept {
                                            offset));
 }
 
-// A file beyond the process's limit would end it (SIGXFSZ).
-bool grow(int fd, uint64_t bytes) noexcept {
+// A page of the client's file at `offset`, there before it is touched. A file beyond the process's
+// limit would end it (SIGXFSZ).
+bool make_page(int fd, uint64_t offset) noexcept {
+  const uint64_t bytes = offset + prm::uar::page_bytes;
   uint64_t now;
   rlimit limit{};
   if (fd < 0 || !file_bytes(fd, now)) return false;
-  if (now >= bytes) return true;
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur &&
-         ::ftruncate(fd, static_cast<off_t>(bytes)) == 0;
+  if (now < bytes && (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur))
+    return false;
+  return ::fallocate(fd, 0, static_cast<off_t>(offset), prm::uar::page_bytes) == 0;
 }
 
 // The engine's mapping stays where it is: another thread may be looking at it.
@@ -71,9 +76,8 @@ Result<Uar*> UarSet::alloc() {
     }
     return uars_[slot].get();
   }
-  Fd fd{::memfd_create("vhca-uar", MFD_CLOEXEC)};
-  if (!fd || ::ftruncate(fd.get(), prm::uar::page_bytes) != 0)
-    return Error{ENOMEM, "no memory for a UAR page"};
+  Fd fd = sealed_memory("vhca-uar", prm::uar::page_bytes);
+  if (!fd) return Error{ENOMEM, "no memory for a UAR page"};
   void* at = ::mmap(nullptr, prm::uar::page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return Error{ENOMEM, "no address space for a UAR page"};
   auto uar = std::make_unique<Uar>();
@@ -96,7 +100,7 @@ int UarSet::free(uint32_t index) {
 
 bool UarSet::put_into_file(Uar& uar, int fd, uint64_t offset) noexcept {
   if (uar.place == Uar::Place::unmapped) {
-    const bool fits = grow(fd, offset + uar.page.size()) && replace_memory(uar, fd, offset);
+    const bool fits = make_page(fd, offset) && replace_memory(uar, fd, offset);
     uar.place = fits ? Uar::Place::file : Uar::Place::own;
   }
   return uar.place == Uar::Place::file;

@@ -123,6 +123,7 @@ bool is_userfaultfd(int fd) noexcept {
   return control(fd, UFFDIO_API, &again) == 0 || (errno != ENOTTY && errno != EBADF);
 }
 
+// A thread's whole life: it waits until the next event comes, and ends with the descriptor.
 void* read_events(void*) noexcept {
   const int fd = descriptor.load(std::memory_order_acquire);
   keep_alone(fd);

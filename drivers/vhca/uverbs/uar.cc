@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "vhca/core/sealed.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {
@@ -72,16 +73,14 @@ uint64_t nanoseconds_of(clockid_t clock) {
 // The adapter stamps completions in nanoseconds: cycles are nanoseconds. What time of day they mean
 // is settled when the page is made and follows the monotonic clock from then on, as a card's does.
 Fd make_clock_page() {
-  Fd fd{memfd_create("clock-info", MFD_CLOEXEC)};
+  Fd fd = sealed_memory("clock-info", page_bytes);
   mlx5_ib_clock_info info{};
   info.nsec = nanoseconds_of(CLOCK_REALTIME);
   info.cycles = nanoseconds_of(CLOCK_MONOTONIC);
   info.mult = 1;
   info.mask = ~uint64_t{0};
   info.overflow_period = uint64_t{1} << 62;
-  if (!fd || ftruncate(fd.get(), page_bytes) != 0 ||
-      pwrite(fd.get(), &info, sizeof info, 0) != sizeof info)
-    return {};
+  if (!fd || pwrite(fd.get(), &info, sizeof info, 0) != sizeof info) return {};
   return fd;
 }
 

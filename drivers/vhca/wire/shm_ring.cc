@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ring in sealed memory: memfd_create(2), fcntl(2) "File Sealing".
+// The ring in sealed memory, ours or the other side's.
 #include "vhca/wire/shm_ring.hh"
 
 #include <cstring>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "kilim/base/barrier.hh"
+#include "vhca/core/sealed.hh"
 
 namespace kilim::vhca {
 
@@ -25,22 +24,13 @@ ShmRing& ShmRing::operator=(ShmRing&& o) noexcept {
 }
 
 Fd ShmRing::create() noexcept {
-  Fd memory(::memfd_create("kilim-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // All of it is there before it is used: a full system says so here.
-  if (!memory || ::fallocate(memory.get(), 0, 0, memory_bytes) != 0 ||
-      ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
-      !map(memory.get()))
-    return {};
+  Fd memory = sealed_memory("kilim-shm", memory_bytes);
+  if (!memory || !map(memory.get())) return {};
   return memory;
 }
 
 bool ShmRing::open(int memory) noexcept {
-  struct stat st;
-  if (::fstat(memory, &st) != 0 || !S_ISREG(st.st_mode) ||
-      st.st_size != static_cast<off_t>(memory_bytes))
-    return false;
-  const int seals = ::fcntl(memory, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && map(memory);
+  return is_sealed_memory(memory, memory_bytes) && map(memory);
 }
 
 bool ShmRing::map(int memory) noexcept {

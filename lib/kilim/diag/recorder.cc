@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The file is mapped whole, so that what a process has written stays in it if the process dies.
+// The file is mapped whole, so that what a process has written stays in it if the process dies, and
+// all of it is there before: a doorbell that finds a full disk would end the process by SIGBUS.
 #include "kilim/diag/recorder.hh"
 
 #include <cerrno>
@@ -21,8 +22,10 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const char* path, std::size_t b
     return Error{EINVAL, "a recording has room for one doorbell at least"};
   Fd file{::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
   if (!file) return Error{errno, "the recording's file cannot be made"};
-  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    return Error{errno, "the recording's file cannot be made that long"};
+  if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0) {
+    (void)!::ftruncate(file.get(), 0);  // what there was room for goes back
+    return Error{error, "the recording's file cannot be made that long"};
+  }
   void* map = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (map == MAP_FAILED) return Error{errno, "the recording's file cannot be mapped"};
   std::unique_ptr<Recorder> r(new Recorder);

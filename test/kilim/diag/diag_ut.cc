@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+
 #include "../queue/ring_fixture.hh"
 #include "kilim/diag/doorbell_lint.hh"
 #include "kilim/diag/recorder.hh"
@@ -218,6 +220,28 @@ void a_full_recording_counts_what_it_lost() {
   EQUAL((*recorder)->lost(), 1);
 }
 
+// A disk that is full later would end the process by SIGBUS, in the doorbell that meets it.
+void a_recording_is_all_there_before_the_first_doorbell() {
+  constexpr std::size_t bytes = 1 << 20;
+  Scratch file;
+  auto recorder = diag::Recorder::open(file.path, bytes, 2);
+  CU_ASSERT_TRUE_FATAL(recorder.ok());
+  struct stat st;
+  EQUAL_FATAL(::stat(file.path, &st), 0);
+  EQUAL(st.st_size, static_cast<off_t>(bytes));
+  CU_ASSERT_TRUE(st.st_blocks * 512 >= static_cast<off_t>(bytes));
+}
+
+// More than any disk has: an errno, and the file has given back what it had got.
+void a_recording_that_does_not_fit_is_an_error() {
+  Scratch file;
+  const auto recorder = diag::Recorder::open(file.path, std::size_t{1} << 55, 2);
+  CU_ASSERT_TRUE(!recorder.ok() && recorder.error().code != 0);
+  struct stat st;
+  EQUAL_FATAL(::stat(file.path, &st), 0);
+  EQUAL(st.st_size, 0);
+}
+
 // A template is judged when it is compiled.
 constexpr bool template_is_sound(uint8_t flags) {
   std::array<std::byte, 64> w{};
@@ -236,6 +260,9 @@ const test::Case cases[] = {
      a_sound_recording_is_printed_compared_and_replayed},
     {"other files are refused with a sentence", other_files_are_refused},
     {"a full recording counts what it lost", a_full_recording_counts_what_it_lost},
+    {"a recording is all there before the first doorbell",
+     a_recording_is_all_there_before_the_first_doorbell},
+    {"a recording that does not fit is an error", a_recording_that_does_not_fit_is_an_error},
 };
 
 }  // namespace

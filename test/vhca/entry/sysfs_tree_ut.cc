@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The device list in files: what libibverbs reads is there, and nothing is left behind.
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ut.hh"
+#include "vhca/entry/mapped_file.hh"
 #include "vhca/entry/sysfs_tree.hh"
 
 using namespace kilim;
@@ -151,7 +156,78 @@ void leftovers_of_the_dead_go() {
   ::close(pipe_fds[1]);
 }
 
+// "> num_page_faults" is what somebody types who wants to count from nothing: the file stays as it
+// is, and who counts in it goes on (a map behind a file's end is a SIGBUS).
+void nobody_cuts_a_statistic_off() {
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  const DeviceConfig config = device_named("some0", 7);
+  CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
+  const std::string faults = "class/infiniband_verbs/uverbs7/num_page_faults";
+  const std::string files[] = {faults, "devices/some0.odp", "devices/some0.out_of_buffer",
+                               "class/infiniband/some0/ports/1/hw_counters/out_of_buffer"};
+  for (const std::string& name : files) {
+    const std::string path = tree->path() + "/" + name;
+    CU_ASSERT_TRUE(::truncate(path.c_str(), 0) == -1 && errno == EPERM);
+    CU_ASSERT_TRUE(::open(path.c_str(), O_WRONLY | O_TRUNC) == -1 && errno == EPERM);
+  }
+  auto* text = static_cast<char*>(map_file(tree->path(), faults, 21));
+  CU_ASSERT_FATAL(text != nullptr);
+  text[19] = '7';
+  EQUAL(line_of(tree->path() + "/" + faults), "                   7");
+  tree->remove(config);
+  text[19] = '8';  // who has it mapped goes on
+  CU_ASSERT(!exists(tree->path() + "/" + faults));
+  ::munmap(text, 21);
+  tree->erase();
+}
+
+// A number of a process or a descriptor that has become another's, or a file put there by hand.
+void another_file_in_a_statistics_place_is_not_mapped() {
+  auto tree = SysfsTree::make(), other = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok() && other.ok());
+  const DeviceConfig config = device_named("some0", 7);
+  CU_ASSERT_FATAL(tree->add(config, Profile{}).ok() && other->add(config, Profile{}).ok());
+  const std::string name = "devices/some0.out_of_buffer", path = tree->path() + "/" + name;
+  const auto maps = [&] { return map_file(tree->path(), name, sizeof(uint64_t)) != nullptr; };
+  CU_ASSERT_TRUE(maps());
+  CU_ASSERT_TRUE(map_file(tree->path(), name, 4096) == nullptr);
+  std::filesystem::remove(path);
+  std::filesystem::copy_symlink(other->path() + "/" + name, path);
+  CU_ASSERT_FALSE(maps());
+  std::filesystem::remove(path);
+  std::ofstream(path) << "12345678";
+  CU_ASSERT_FALSE(maps());
+  tree->erase();
+  other->erase();
+}
+
+std::size_t descriptors() {
+  std::size_t n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    n += entry.is_symlink() ? 1 : 0;
+  return n;
+}
+
+void a_removed_device_gives_its_descriptors_back() {
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  const DeviceConfig config = device_named("some0", 7);
+  const std::size_t before = descriptors();
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_TRUE(tree->add(config, Profile{}).ok());
+    CU_ASSERT_TRUE(descriptors() > before);
+    tree->remove(config);
+    EQUAL(descriptors(), before);
+  }
+  tree->erase();
+}
+
 const test::Case cases[] = {
+    {"nobody cuts a statistic off", nobody_cuts_a_statistic_off},
+    {"another file in a statistic's place is not mapped",
+     another_file_in_a_statistics_place_is_not_mapped},
+    {"a removed device gives its descriptors back", a_removed_device_gives_its_descriptors_back},
     {"a device is listed in the files that libibverbs reads", lists_a_device},
     {"a device is a function of the PCI bus, and the classes have links to it",
      is_a_function_of_the_bus},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -228,6 +229,20 @@ void blocks_are_mapped_by_their_page() {
   ::munmap(a - dm.offset, 8192);
 }
 
+// A touch of what is not there would end the process by SIGBUS, the adapter's as well as the
+// client's.
+void nobody_cuts_a_block_off() {
+  Client c;
+  Dm dm;
+  EQUAL_FATAL(alloc(*c.file, 5000, dm), 0);
+  DeviceFile::Mapping m;
+  EQUAL_FATAL(c.file->mmap({offset_of(dm.page), 8192, PROT_READ | PROT_WRITE, MAP_SHARED}, m), 0);
+  CU_ASSERT_TRUE(::ftruncate(m.map_fd, 0) == -1 && errno == EPERM);
+  struct stat st;
+  EQUAL_FATAL(::fstat(m.map_fd, &st), 0);
+  CU_ASSERT_TRUE(st.st_blocks * 512 >= 8192);
+}
+
 void regions_are_judged() {
   Client c;
   Dm dm;
@@ -356,6 +371,7 @@ constexpr Case cases[] = {
     {"the adapter's memory ends, and comes back", the_adapter_s_memory_ends},
     {"the window ends", the_window_ends},
     {"blocks are mapped by their page and share none", blocks_are_mapped_by_their_page},
+    {"nobody cuts a block off, and all of it is there", nobody_cuts_a_block_off},
     {"regions are judged as ib_core and mlx5_ib do", regions_are_judged},
     {"there are no operation addresses", there_are_no_operation_addresses},
     {"a dead adapter takes its memory back", a_dead_adapter_takes_its_memory_back},

@@ -2,11 +2,13 @@
 // Where the memory of a doorbell page is: another process that has the descriptor maps it too.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "doorbell_page_cases.hh"
 #include "kilim/base/fd.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
+#include "vhca/core/sealed.hh"
 #include "vhca/hca/hca.hh"
 
 namespace {
@@ -85,7 +87,35 @@ void a_page_that_is_used_again_is_in_its_first_clients_file_no_more() {
   CU_ASSERT(c.seen() == std::byte{0});
 }
 
+// The adapter would end by SIGBUS at a page that a full machine cannot give when it is touched.
+void a_page_is_there_before_it_is_touched() {
+  PageClient c;
+  const Fd file(::memfd_create("open", 0));
+  DeviceFile::Mapping m;
+  EQUAL_FATAL(c.file->mmap(c.request(file), m), 0);
+  struct stat st;
+  EQUAL_FATAL(::fstat(file.get(), &st), 0);
+  CU_ASSERT_TRUE(st.st_blocks * 512 >= 4096);
+}
+
+// The page of its own, and the two clocks (uverbs/uar.cc).
+void nobody_cuts_off_what_the_adapter_maps() {
+  PageClient c;
+  constexpr uint64_t clock_info = 7 << 20, core_clock = 5 << 20;
+  for (const uint64_t offset : {c.offset, clock_info, core_clock}) {
+    const int prot = offset == c.offset ? PROT_WRITE : PROT_READ;
+    DeviceFile::Mapping m;
+    EQUAL_FATAL(c.file->mmap({offset, 4096, prot, MAP_SHARED, -1}, m), 0);
+    CU_ASSERT_TRUE(kilim::vhca::is_sealed_memory(m.map_fd, 4096));
+    struct stat st;
+    EQUAL_FATAL(::fstat(m.map_fd, &st), 0);
+    CU_ASSERT_TRUE(st.st_blocks * 512 >= 4096);
+  }
+}
+
 constexpr Case of_doorbell_pages[] = {
+    {"a doorbell page is there before it is touched", a_page_is_there_before_it_is_touched},
+    {"nobody cuts off what the adapter maps", nobody_cuts_off_what_the_adapter_maps},
     {"doorbell pages lie in the file that maps them",
      doorbell_pages_lie_in_the_file_that_maps_them},
     {"a file that cannot grow leaves the page where it is",
