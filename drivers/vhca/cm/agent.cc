@@ -271,13 +271,14 @@ std::size_t Agent::tick(uint64_t now) noexcept {
     receive(a, back, letter.mad, now, true);
   }
   // Behind the messages: an answer that has come is not late.
-  return done + run_timers(a, now);
+  done += run_timers(a, now);
+  return done + (now < a.look_ns ? 0 : look_for_peers(a, now));
 }
 
 uint64_t Agent::deadline() const noexcept {
   const AgentState& a = *state_;
   const Connection* c = a.ids.first_due();
-  const uint64_t timer = c == nullptr ? ~uint64_t{0} : c->deadline_ns;
+  const uint64_t timer = std::min(a.look_ns, c == nullptr ? ~uint64_t{0} : c->deadline_ns);
   if (a.outbox.count() == 0) return timer;
   return a.blocked ? std::min(timer, a.try_again_ns) : 0;
 }

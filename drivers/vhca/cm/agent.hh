@@ -4,7 +4,7 @@
 // first asked for). Every call needs the adapter's lock held, and so has the observer when it is
 // called: it may call the agent back, must not wait, and runs on whatever thread runs the engine.
 // Time is what the caller says (CLOCK_MONOTONIC nanoseconds), so tests have their own. What comes
-// from the wire is untrusted. Only construction and listen() allocate.
+// from the wire is untrusted. Only construction, listen() and a look for peers that died allocate.
 //
 // Calls send at once what they have to send, or leave it to the next tick() where the wire is full;
 // what goes to the own port is delivered by tick() only, so no event comes out of a call. After a
@@ -42,6 +42,12 @@ class Port {
   // from now on, or no more; whether another one does.
   virtual void serve(uint64_t, bool) noexcept {}
   [[nodiscard]] virtual bool is_served(uint64_t) noexcept { return false; }
+  // The process at the route's end, of several that are one adapter that of the queue pair: a
+  // number that no other one has; 0: the port does not know. Then, from one look to the next,
+  // whether it has gone: one that is stopped has not. Control path: they open files.
+  [[nodiscard]] virtual uint64_t process_at(const Route&, uint32_t) { return 0; }
+  virtual void look_for_processes() {}
+  [[nodiscard]] virtual bool has_gone(uint64_t) noexcept { return false; }
 };
 
 struct Config {

@@ -36,6 +36,7 @@ struct AgentState {
   std::vector<Listener> listeners;  // by service id
   bool blocked = false;             // the wire was full at the last try
   uint64_t try_again_ns = 0;        // then
+  uint64_t look_ns = ~uint64_t{0};  // when peers are looked for next
 };
 
 // Null: nobody listens.
@@ -69,5 +70,12 @@ void receive(AgentState&, const Route& back, std::span<const std::byte> mad, uin
              bool own) noexcept;
 // Timers that are due; how many.
 std::size_t run_timers(AgentState&, uint64_t now) noexcept;
+
+// The peer's process is looked for from now on, where an id in its state waits for it
+// (lost_peers.cc).
+void watch_peer(AgentState&, Connection&, uint64_t now) noexcept;
+// Looks for all of them when the time has come, and says what the kernels of the dead would have
+// said; how many have gone.
+std::size_t look_for_peers(AgentState&, uint64_t now) noexcept;
 
 }  // namespace kilim::vhca::cm

@@ -40,6 +40,8 @@ struct Connection {
   bool asked_others = false;  // a request: of the processes that are one adapter another listens
   uint64_t timeout_ns = 0;    // between two sends
   uint64_t deadline_ns = 0;   // of the timer, if it runs
+  uint64_t process = 0;       // the peer's, see Port::process_at(); 0: not known
+  bool missed = false;        // the last look did not find it
   Mad mad{};                  // what is sent again, by the timer or for a copy of what it answers
 
   // The table's own.
@@ -66,6 +68,11 @@ class IdTable {
   [[nodiscard]] Connection* at(CommId) const noexcept;
   [[nodiscard]] CommId id_of(const Connection&) const noexcept;
   [[nodiscard]] uint32_t used() const noexcept { return used_; }
+  // Places that were ever used, from 0 on; null: not in use now.
+  [[nodiscard]] uint32_t places() const noexcept { return touched_; }
+  [[nodiscard]] Connection* in_place(uint32_t place) const noexcept {
+    return places_[place].used ? places_ + place : nullptr;
+  }
 
   // By the key that `c` has: (remote_id or remote_qpn, remote_guid), or (remote_id, route.dgid).
   [[nodiscard]] Connection* find(By, const Connection& c) const noexcept;

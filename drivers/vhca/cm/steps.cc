@@ -156,6 +156,7 @@ void take_row(AgentState& a, Connection& c, const Row& row, uint64_t now) noexce
   }
   set_timer(a, c, row.timer, now);
   if (row.timer == Timer::resend) post(a, c, now);
+  watch_peer(a, c, now);
 }
 
 void remove(AgentState& a, Connection& c, uint64_t now) noexcept {

@@ -11,6 +11,7 @@
 #include "vhca/core/address.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/transport/gsi.hh"
+#include "vhca/wire/residents.hh"
 
 namespace kilim::vhca {
 
@@ -94,6 +95,28 @@ class Connections::PortAgent : cm::Port, GsiClient {
     Wire* wire = own_wire();
     return wire != nullptr && wire->is_served(service);
   }
+  // Of a process of this adapter the number says whose it is, of another adapter the address.
+  [[nodiscard]] uint64_t process_at(const cm::Route& r, uint32_t qpn) override {
+    Wire* wire = own_wire();
+    const auto member = hca_.addresses.member;
+    const bool own = owns(r.dgid);
+    if (wire == nullptr || (own && !member) || (member && qpn >> member_shift == *member)) return 0;
+    bool whole = false;
+    for (const Resident& one : residents_of(*wire, whole)) {
+      if (member ? qpn != 0 && one.slot == qpn >> member_shift : one.mac == r.dmac) return one.life;
+    }
+    return 0;
+  }
+  void look_for_processes() override {
+    lives_.clear();
+    Wire* wire = own_wire();
+    looked_ = false;
+    if (wire == nullptr) return;
+    for (const Resident& one : residents_of(*wire, looked_)) lives_.push_back(one.life);
+  }
+  [[nodiscard]] bool has_gone(uint64_t life) noexcept override {
+    return looked_ && std::find(lives_.begin(), lives_.end(), life) == lives_.end();
+  }
   [[nodiscard]] Wire* own_wire() const noexcept {
     return port_ <= hca_.roce.wires.size() ? hca_.roce.wires[port_ - 1] : nullptr;
   }
@@ -113,6 +136,8 @@ class Connections::PortAgent : cm::Port, GsiClient {
 
   Hca& hca_;
   uint32_t port_;
+  std::vector<uint64_t> lives_;  // of the processes that the last look found
+  bool looked_ = false;          // it found all that there are
   cm::Agent agent_;
 };
 

@@ -1,17 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the requester of a connected queue does when its packets get lost: its patience, its timer,
-// sending again, giving up. Adapter's lock held. Never allocates.
+// sending again, giving up. Adapter's lock held. Never allocates but before it gives up.
 #include <algorithm>
 
+#include "vhca/core/address.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/weak_wire.hh"
+#include "vhca/wire/residents.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
 
 using prm::Syndrome;
+
+namespace {
+
+// A signal or a debugger has stopped the peer's process, and with it the adapter that would answer
+// on a machine where that is a card: who only waits is given up no sooner than there.
+bool peer_is_stopped(const RoceLink& link, const Qp& qp) {
+  Wire* wire = link.wire_of(qp);
+  Mac to = qp.attr.path.dmac;
+  if (wire == nullptr || qp.type == QpType::dci) return false;
+  (void)mac_of_gid(qp.attr.path.dgid, to);
+  const bool inside = link.member_mac != Mac{} && to == link.mac;
+  bool whole = false;
+  for (const Resident& one : residents_of(*wire, whole)) {
+    const bool it = inside ? one.slot == qp.attr.dest_qpn.value() >> member_shift : one.mac == to;
+    if (it) return is_stopped(one);
+  }
+  return false;
+}
+
+// With all its patience, since a process that goes on has much to read.
+void wait_for_stopped(RcWire& w, const Qp& qp, uint64_t now) noexcept {
+  constexpr uint64_t shortest_ns = 10'000'000;  // a look opens files
+  w.retry_left = qp.attr.retry_cnt;
+  w.deadline_ns = now + std::max(shortest_ns, timeout_ns(qp.attr.timeout));
+}
+
+}  // namespace
 
 void send_anew(Qp& qp) noexcept {
   RcWire& w = *qp.rc;
@@ -75,6 +104,7 @@ void check_timer(RoceLink& link, Qp& qp) noexcept {
     w.deadline_ns = now + timeout_ns(qp.attr.timeout);
     return;
   }
+  if (w.retry_left == 0 && peer_is_stopped(link, qp)) return wait_for_stopped(w, qp, now);
   if (w.retry_left == 0)
     return fail_oldest(link, qp, {Syndrome::transport_retry_exc, "the peer does not answer"});
   w.retry_left--;

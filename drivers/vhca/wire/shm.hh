@@ -43,6 +43,12 @@ class ShmWire final : public Wire {
     slots_.publish(mac, gids);
   }
   std::optional<Mac> find(const Gid& gid) noexcept override { return slots_.find(gid); }
+  void leave_note(uint64_t name, std::span<const std::byte> note) noexcept override {
+    slots_.leave_note(name, note);
+  }
+  [[nodiscard]] std::vector<std::byte> notes_of_others(uint64_t name) override {
+    return slots_.notes_of_others(name);
+  }
 
   static constexpr uint32_t shm_mtu = 9000;  // bytes; memory knows of none
   // How many send to us at once, and how many we send to before one gives way.

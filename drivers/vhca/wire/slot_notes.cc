@@ -43,7 +43,7 @@ std::vector<std::byte> Slots::notes_of_others(uint64_t name) {
   for (uint32_t slot = 0; reaches(slot); slot++) {
     if (slot == own_) continue;
     const Fd fd(openat(folder_.get(), NoteFile(name, slot).name, O_RDONLY | note_flags));
-    if (!fd || !is_own_file(fd.get()) || !connected(slot)) continue;
+    if (!fd || !is_own_file(fd.get()) || !lives(slot)) continue;
     const std::size_t before = notes.size();
     notes.resize(before + most_note_bytes);
     const ssize_t n = pread(fd.get(), notes.data() + before, most_note_bytes, 0);

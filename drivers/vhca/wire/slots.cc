@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "vhca/wire/own_files.hh"
+#include "vhca/wire/residents.hh"
 
 namespace kilim::vhca {
 
@@ -243,6 +244,16 @@ void Slots::publish(const Mac& mac, std::span<const Gid> gids) noexcept {
   for (std::size_t i = 0; i < n; i++) rows[i] = {gids[i], mac};
   (void)!ftruncate(lock_.get(), 0);
   (void)!pwrite(lock_.get(), rows, n * sizeof(TableRow), 0);
+  const Resident here = resident_here(mac, own_);
+  leave_note(resident_note, std::as_bytes(std::span(&here, 1)));
+}
+
+// A datagram's socket refuses when it is nobody's. To connect to another kind of socket is news for
+// its owner, so of that the file is asked, whose lock is free then.
+bool Slots::lives(uint32_t slot) const noexcept {
+  if (type_ == SOCK_DGRAM) return static_cast<bool>(connected(slot));
+  const Fd fd = open_slot(folder_.get(), slot, O_RDONLY);
+  return fd && flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 // A killed process leaves its socket and its table, but nobody behind them.

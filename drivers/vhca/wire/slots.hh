@@ -85,6 +85,7 @@ class Slots {
   };
   Slots(std::string name, Fd folder, int type) noexcept;
   Status take_lowest();
+  [[nodiscard]] bool lives(uint32_t slot) const noexcept;
   Seen& place_of(const Mac&) noexcept;
 
   std::string name_;  // for sockets: nothing else names them

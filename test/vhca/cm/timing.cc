@@ -152,7 +152,76 @@ void a_refused_request_of_a_shared_adapter_is_over() {
   EQUAL(net.right.agent.ids(), 0);
 }
 
+constexpr uint64_t two_looks = 600'000'000;
+
+// A request whose listener's process is killed meanwhile: it is refused as where nobody listens.
+void a_request_to_a_process_that_died_is_refused() {
+  Net net;
+  Host& left = net.left;
+  left.peers_process = left.dead = 7;
+  net.fate = [](const Flying&, std::size_t) { return 0; };
+  const CommId asks = *left.agent.connect(request_to(net), left, 8, net.now);
+  net.run_for(two_looks);
+  EQUAL(number_of(left.last(asks)), number_of(EventKind::rejected));
+  EQUAL(number_of(left.events.back().reason), number_of(Reason::invalid_service_id));
+  ResolveRequest datagram;
+  datagram.service_id = service;
+  datagram.route = net.to(2);
+  const CommId resolves = *left.agent.resolve(datagram, left, 8, net.now);
+  net.run_for(two_looks);
+  EQUAL(number_of(left.last(resolves)), number_of(EventKind::sidr_answer));
+  EQUAL(number_of(left.events.back().sidr_status), number_of(SidrStatus::unsupported));
+}
+
+// What the kernel would have sent for the dead (cm_destroy_id()), or answered (cm_issue_drep()):
+// before the RTU, established, and while one end asks for the end.
+void a_connection_ends_with_its_peers_process() {
+  for (const int until : {0, 1, 2}) {
+    Couple c;
+    c.net.left.peers_process = c.net.right.peers_process = 7;
+    if (until == 0) c.net.fate = [](const Flying&, std::size_t n) { return n < 2 ? 1 : 0; };
+    Host& left = c.net.left;
+    c.net.settle();
+    if (until == 0) {
+      c.net.right.dead = 7;
+      c.net.run_for(two_looks);
+      EQUAL(number_of(c.net.right.last(c.peer)), number_of(EventKind::rejected));
+      continue;
+    }
+    CU_ASSERT_FATAL(c.connected());
+    c.net.fate = [](const Flying&, std::size_t) { return 0; };
+    if (until == 2) must(left.agent.disconnect(c.id, {}, c.net.now));
+    left.dead = 7;
+    c.net.run_for(two_looks);
+    EQUAL(number_of(left.last(c.id)),
+          number_of(until == 1 ? EventKind::disconnect : EventKind::disconnected));
+    if (until == 1) must(left.agent.answer_disconnect(c.id, {}, c.net.now));
+    const std::size_t looks = left.looks;
+    c.net.run_for(10 * second);
+    EQUAL(left.looks, looks);  // nobody is left to look for
+  }
+}
+
+// One look may come between two files, and a peer of which nothing is known is not looked for.
+void a_peer_is_missed_twice_before_it_is_dead() {
+  Couple c;
+  c.net.left.peers_process = 7;
+  c.net.settle();
+  Host& left = c.net.left;
+  for (int i = 0; i < 8; i++) {
+    left.dead = i % 2 == 0 ? 7 : 0;
+    const std::size_t looks = left.looks;
+    while (left.looks == looks) (void)c.net.step(c.net.now + second);
+  }
+  CU_ASSERT_TRUE(c.connected());
+  EQUAL(c.net.right.looks, 0);
+  EQUAL(left.count(EventKind::disconnect), 0);
+}
+
 constexpr Case all[] = {
+    {"a request to a process that died is refused", a_request_to_a_process_that_died_is_refused},
+    {"a connection ends with its peer's process", a_connection_ends_with_its_peers_process},
+    {"a peer is missed twice before it is dead", a_peer_is_missed_twice_before_it_is_dead},
     {"a shared adapter connects once", a_shared_adapter_connects_once},
     {"a shared adapter refuses once", a_shared_adapter_refuses_once},
     {"a refused request of a shared adapter is over",

@@ -15,6 +15,7 @@
 #include "frames_fixture.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
+#include "vhca/wire/residents.hh"
 
 using namespace kilim;
 using namespace kilim::test;
@@ -157,7 +158,70 @@ void notes_of_others() {
   CU_ASSERT(bool{a->hold_notes()} && a->notes_of_others(0x1061d2f).empty());
 }
 
+// The one that lives behind a port's address; life 0: nobody.
+Resident resident_at(Wire& wire, const Mac& mac) {
+  bool whole = false;
+  for (const Resident& one : residents_of(wire, whole))
+    if (one.mac == mac) return one;
+  CU_ASSERT_TRUE(whole);
+  return {};
+}
+
+// A process with a port, until it is killed.
+pid_t port_of_a_child(const std::string& spec, const Mac& mac) {
+  int ready[2];
+  EQUAL_FATAL(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto wire = make_wire(spec);
+    if (wire.ok()) (*wire)->publish(mac, {});
+    (void)!write(ready[1], "y", 1);
+    for (;;) pause();
+  }
+  char c = 0;
+  EQUAL(read(ready[0], &c, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  return child;
+}
+
+// A process that is stopped lives; one that was killed does not, and who comes to its slot with its
+// address is another.
+void residents_of_slots() {
+  for (const char* kind : {"unix:", "shm:"}) {
+    Folder f;
+    const std::string spec = kind + f.name;
+    const Mac mac{2, 0, 0, 0, 0, 9};
+    auto wire = make_wire(spec);
+    CU_ASSERT_FATAL(wire.ok());
+    (*wire)->publish(Mac{2, 0, 0, 0, 0, 8}, {});
+    EQUAL(resident_at(**wire, mac).life, 0);
+    const pid_t child = port_of_a_child(spec, mac);
+    const Resident one = resident_at(**wire, mac);
+    CU_ASSERT_TRUE(one.life != 0 && one.slot == 1 && one.pid == static_cast<uint32_t>(child));
+    CU_ASSERT_FALSE(is_stopped(one));
+    int status = 0;
+    kill(child, SIGSTOP);
+    waitpid(child, &status, WUNTRACED);
+    CU_ASSERT_TRUE(is_stopped(one));
+    EQUAL(resident_at(**wire, mac).life, one.life);
+    kill(child, SIGCONT);
+    waitpid(child, &status, WCONTINUED);
+    CU_ASSERT_FALSE(is_stopped(one));
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    EQUAL(resident_at(**wire, mac).life, 0);
+    CU_ASSERT_FALSE(is_stopped(one));
+    const pid_t next = port_of_a_child(spec, mac);
+    const Resident two = resident_at(**wire, mac);
+    CU_ASSERT_TRUE(two.life != 0 && two.life != one.life && two.slot == one.slot);
+    kill(next, SIGKILL);
+    waitpid(next, &status, 0);
+  }
+}
+
 constexpr Case cases[] = {
+    {"residents of slots", residents_of_slots},
     {"notes of others", notes_of_others},
     {"ports with one address hear each other", ports_with_one_address},
     {"services of others", services_of_others},
