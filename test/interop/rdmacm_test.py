@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -243,6 +244,20 @@ class Rdmacm(pair.PairTest):
                 both = CmPair(preloaded(SLOW_LEAVE, f"{words} -B {port.number}"),
                               preloaded(SLOW_LEAVE, f"{words} -P {port.number} {SERVER}"), port=port)
                 self.check(kind, both, r"(?m)^4k +10 ")
+
+    def test_libfabrics_own_address(self):
+        """libfabric finds the port's address where an interface of the machine has it: on loopback 127.0.0.1 alone,
+        behind --pci what --ip says"""
+        folder = tempfile.mkdtemp(prefix="kilim-cm")
+        self.addCleanup(shutil.rmtree, folder)
+        for address, options in (("127.0.0.1", []), ("127.0.0.2", []), ("10.7.0.1", []), ("10.7.0.1", ["--pci"])):
+            with self.subTest(address=address, options=options):
+                words = [pair.LAUNCHER, *options, "--wire", f"unix:{folder}/w", "--ip", address + "/24", "--",
+                         "fi_info", "-p", "verbs", "-v"]
+                said = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
+                on_an_interface = address == "127.0.0.1" or bool(options)
+                self.assertEqual(f"fi_sockaddr_in://{address}:" in said, on_an_interface, said)
+                self.assertEqual("fi_sockaddr_in:" in said, on_an_interface, said)
 
     def test_killed_peer(self):
         """a client whose server was killed before it answered gives up by its own timeout"""
