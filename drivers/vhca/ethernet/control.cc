@@ -33,19 +33,28 @@ void eth_open(EthState& eth, std::span<Wire* const> wires) {
   eth.shaped.resize(longest + ether_fcs_bytes);
 }
 
+namespace {
+
+void make_room(EthState& eth) {
+  eth.wrapped.resize(2 * (eth.frame.size() + Prepend::most));
+}
+
+}  // namespace
+
 Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
   if (qp != nullptr && qp->type != QpType::raw_packet) {
     return Error{EINVAL, "a flow rule leads to a raw packet queue only"};
   }
   EthPort& port = eth_port(eth, 1);
   if (spec.egress) {
-    eth.wrapped.resize(eth.frame.size() + Prepend::most);
+    make_room(eth);
     const bool goes_on = qp != nullptr && qp->table != nullptr;
     Result<uint32_t> rule = port.egress.add(goes_on ? qp : nullptr, spec);
     if (!rule) return rule;
     eth.egress_rules++;
     return *rule | egress_rule;
   }
+  if (spec.rewrite != nullptr) make_room(eth);
   port.rules_ns = clock_ns();
   return port.steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
 }

@@ -97,6 +97,24 @@ void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noex
   std::memcpy(m.data() + to, &label, sizeof(label));
 }
 
+// Of whole packets; what is cut off is not read.
+void add_spi(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
+  constexpr uint8_t protocol_esp = 50;
+  if (v.l3 != L3::none && !v.fragment && v.protocol == protocol_esp && v.l4_at + 8 <= v.l3_end)
+    copy(m, to, f, v.l4_at, 4);
+}
+
+// Type and code, and behind the sum identifier and sequence number (RFC 792, RFC 4443).
+void add_icmp(MatchParam& m, Frame f, const PacketView& v) noexcept {
+  constexpr uint8_t icmp = 1, icmpv6 = 58;
+  const bool four = v.l3 == L3::ipv4;
+  if (v.l3 == L3::none || v.fragment || v.protocol != (four ? icmp : icmpv6) ||
+      v.l4_at + 8 > v.l3_end)
+    return;
+  copy(m, four ? match_icmp::type : match_icmp::type6, f, v.l4_at, 2);
+  copy(m, four ? match_icmp::data : match_icmp::data6, f, v.l4_at + 4, 4);
+}
+
 void add_tunnel(MatchParam& m, const TunnelView& t) noexcept {
   const be32 id{t.kind == TunnelKind::vxlan ? t.id << 8 : t.id};
   if (t.kind == TunnelKind::vxlan) std::memcpy(m.data() + match_place::vni, &id, 3);
@@ -121,6 +139,8 @@ DeepMatch deep_headers(Frame f, const PacketView& outer) noexcept {
   DeepMatch m;
   add_second_tag(m.misc, f, 0, outer, false);
   add_label(m.misc, match_place::label_outer, f, outer);
+  add_spi(m.misc, match_place::esp_outer, f, outer);
+  add_icmp(m.misc, f, outer);
   const TunnelView t = parse_tunnel(f, outer);
   if (t.kind == TunnelKind::none) return m;
   add_tunnel(m.misc, t);
@@ -132,6 +152,7 @@ DeepMatch deep_headers(Frame f, const PacketView& outer) noexcept {
   }
   add_ether_type(m.inner, t.inner);
   add_label(m.misc, match_place::label_inner, f, t.inner);
+  add_spi(m.misc, match_place::esp_inner, f, t.inner);
   add_packet(m.inner, f, t.inner);
   return m;
 }
@@ -256,7 +277,32 @@ bool is_known(const MatchParam& misc_mask) noexcept {
   for (std::size_t i = match_place::gre_protocol; i < match_place::vni + 3; i++) known[i] = 0xff;
   for (std::size_t at : {match_place::label_outer, match_place::label_inner})
     known[at + 1] = 0x0f, known[at + 2] = known[at + 3] = 0xff;
+  for (std::size_t i = match_place::esp_inner; i < match_place::esp_outer + 4; i++) known[i] = 0xff;
   return within(misc_mask, known);
+}
+
+bool is_known_misc3(const MatchParam& mask) noexcept {
+  MatchParam known{};
+  for (std::size_t i = 0; i < match_icmp::bytes; i++) known[match_icmp::at + i] = 0xff;
+  return within(mask, known);
+}
+
+void keep_misc3(const MatchParam& misc3, DeepMatch& to) noexcept {
+  std::memcpy(to.misc.data() + match_icmp::kept_at, misc3.data() + match_icmp::at,
+              match_icmp::bytes);
+}
+
+void complete_tag_masks(MatchParam& outer, DeepMatch& deeper) noexcept {
+  constexpr unsigned first = cvlan_tag | svlan_tag,
+                     second_outer = match_place::outer_cvlan | match_place::outer_svlan,
+                     second_inner = match_place::inner_cvlan | match_place::inner_svlan;
+  const auto complete = [](MatchParam& m, std::size_t at, unsigned both) {
+    if ((m[at] & both) != 0) set(m, at, m[at] | both);
+  };
+  complete(outer, flags_at, first);
+  complete(deeper.inner, flags_at, first);
+  complete(deeper.misc, match_place::second_tags, second_outer);
+  complete(deeper.misc, match_place::second_tags, second_inner);
 }
 
 }  // namespace kilim::vhca

@@ -17,11 +17,19 @@ namespace kilim::vhca {
 namespace match_place {
 inline constexpr std::size_t second_outer = 8, second_inner = 10, second_tags = 12,
                              gre_protocol = 14, gre_key = 16, vni = 20, label_outer = 28,
-                             label_inner = 32;
+                             label_inner = 32, esp_inner = 44, esp_outer = 48;
 inline constexpr unsigned gre_present = 0xb0;  // checksum, key, sequence, as GRE itself has them
 inline constexpr unsigned outer_cvlan = 0x80, inner_cvlan = 0x40, outer_svlan = 0x20,
                           inner_svlan = 0x10;
 }  // namespace match_place
+
+// ICMP's header is the only part of "FTE_MATCH_SET_MISC3" that is matched. What that set has of it,
+// `bytes` from `at` on, is kept where the last bytes of "FTE_MATCH_SET_MISC" are reserved: from
+// `kept_at` on.
+namespace match_icmp {
+inline constexpr std::size_t at = 24, kept_at = 52, bytes = 12;
+inline constexpr std::size_t data = 52, data6 = 56, type = 60, type6 = 62;
+}  // namespace match_icmp
 
 // Of a frame that has at least an Ethernet header, and parse_packet() of it.
 MatchParam outer_headers(std::span<const std::byte> frame, const PacketView&) noexcept;
@@ -40,6 +48,16 @@ bool asks_kind_alone(const MatchParam& mask) noexcept;
 
 // Whether a mask of "FTE_MATCH_SET_MISC" asks for nothing but what deep_headers() fills in.
 bool is_known(const MatchParam& misc_mask) noexcept;
+// The same of "FTE_MATCH_SET_MISC3", and how what a rule says there is kept.
+bool is_known_misc3(const MatchParam& mask) noexcept;
+void keep_misc3(const MatchParam& misc3, DeepMatch& to) noexcept;
+
+// The card compares both bits of a tag as one, whether there is none, a customer's or a service's:
+// a mask that has one of them has both (rdma-core v44 providers/mlx5/dr_ste_v0.c,
+// dr_ste_v0_build_eth_l2_src_bit_mask(): first_ and second_vlan_qualifier; Linux
+// drivers/net/ethernet/mellanox/mlx5/core/en_fs.c, MLX5E_VLAN_RULE_TYPE_UNTAGGED, which asks for
+// neither kind by cvlan_tag alone).
+void complete_tag_masks(MatchParam& outer, DeepMatch& deeper) noexcept;
 
 // Makes a rule of verbs specs one by buffer that says the same; a rule by buffer stays as it is.
 void use_buffer(FlowSpec& rule) noexcept;

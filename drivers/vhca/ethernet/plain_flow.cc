@@ -43,7 +43,7 @@ Flow find_flow(EthPort& port, std::span<const std::byte> frame) noexcept {
   if (m.version == version && m.kind == kind && kind != 0 && m.begins(frame)) return {m.qp, &m};
   const std::span<const FlowTarget> targets = port.steering.match(frame);
   if (targets.size() != 1 || targets[0].tag != 0 || port.steering.counted()) return {};
-  if (targets[0].qp->table != nullptr) return {};
+  if (targets[0].qp->table != nullptr || port.steering.rewrite() != nullptr) return {};
   if (reach == Reach::all || kind == 0) return {targets[0].qp, nullptr};
   std::memcpy(m.header.data(), frame.data(), m.header.size());
   m.kind = kind;

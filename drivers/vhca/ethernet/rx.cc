@@ -7,6 +7,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/delivery.hh"
 #include "vhca/ethernet/lro.hh"
+#include "vhca/ethernet/rewrite.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/ethernet/strides.hh"
@@ -188,6 +189,21 @@ Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame
 
 namespace {
 
+// The frame of the last match() with the headers that its rule makes of them: a copy, valid until
+// the next one, since the wire's bytes are others' too.
+std::span<const std::byte> as_rewritten(EthState& eth, const Steering& rules,
+                                        std::span<const std::byte> frame) noexcept {
+  const RewriteList* list = rules.rewrite();
+  const std::size_t half = eth.wrapped.size() / 2;
+  if (list == nullptr || frame.size() > half) [[likely]]
+    return frame;
+  const auto out = std::span(eth.wrapped).subspan(half, frame.size());
+  std::copy(frame.begin(), frame.end(), out.begin());
+  SteeringRegisters registers;
+  rewrite_frame(list->actions, out, registers);
+  return out;
+}
+
 bool goes_on(std::span<const FlowTarget> targets) noexcept {
   return std::any_of(targets.begin(), targets.end(),
                      [](const FlowTarget& to) { return to.qp->table != nullptr; });
@@ -298,6 +314,7 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
   bool multicast = (frame[0] & std::byte{1}) != std::byte{0};
   bool first = true, wanted = false;
   const std::span<const FlowTarget> targets = port.steering.match(frame);
+  frame = as_rewritten(eth, port.steering, frame);
   const bool any =
       each_arrival(eth, targets, frame, [&](const FlowTarget& to, std::span<const std::byte> f) {
         if (!comes_back(from, *to.qp, multicast)) return;
@@ -321,6 +338,7 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
 bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte> frame) noexcept {
   EthPort& port = eth.ports[number - 1];
   std::span<const FlowTarget> targets = port.steering.match(frame);
+  frame = as_rewritten(eth, port.steering, frame);
   bool wait = must_wait(eth, port, targets, frame);
   port.counters.rx_pauses += wait && !port.paused;
   port.paused = wait;

@@ -38,13 +38,15 @@ class SoftSteering;    // ethernet/soft_steering.hh
 struct EthState {
   EngineContext* context = nullptr;
   std::vector<EthPort> ports;
-  std::vector<std::byte> frame;    // of the send WQE under execution: the longest that a port takes
-  std::vector<std::byte> shaped;   // a received frame that is not delivered as it came
-  RecvWqe recv;                    // the receive WQE in hand
-  std::vector<std::byte> wrapped;  // a frame with what a rule puts in front of it
-  uint32_t egress_rules = 0;       // of all ports
-  uint32_t own_queues = 0;         // that take frames of their own client
-  std::size_t clients = 0;         // that have announced themselves
+  std::vector<std::byte> frame;   // of the send WQE under execution: the longest that a port takes
+  std::vector<std::byte> shaped;  // a received frame that is not delivered as it came
+  RecvWqe recv;                   // the receive WQE in hand
+  // Where rules change frames: in the first half those that leave, with what is put in front, and
+  // in the second half those that are received, which may be the same frame on its way back.
+  std::vector<std::byte> wrapped;
+  uint32_t egress_rules = 0;             // of all ports
+  uint32_t own_queues = 0;               // that take frames of their own client
+  std::size_t clients = 0;               // that have announced themselves
   std::shared_ptr<LargeReceives> large;  // null: no TIR joins segments
   std::shared_ptr<SoftSteering> soft;    // null: the profile has no steering by software
 };

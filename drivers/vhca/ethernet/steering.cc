@@ -14,7 +14,7 @@ namespace {
 // Index of Steering::of_reach_. `s` is by buffer.
 std::size_t reach_of(const FlowSpec& s) noexcept {
   Reach reach = Reach::all;
-  if (s.count == nullptr && !s.deep) {
+  if (s.count == nullptr && s.rewrite == nullptr && !s.deep) {
     if (asks_kind_alone(s.buffer_mask)) reach = Reach::kind;
     if (asks_link_alone(s.buffer_mask)) reach = Reach::link;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What mlx5's own steering rules (matcher.cc) do to the headers of a frame that leaves: a packet
-// reformat puts headers in front, a modify header changes those that are there. Linux
+// What mlx5's own steering rules (matcher.cc) do to the headers of a frame: a packet reformat puts
+// headers in front of one that leaves, a modify header changes those that are there. Linux
 // drivers/infiniband/hw/mlx5/fs.c (flow_action_create_packet_reformat, create_modify_header).
 // Adapter's lock held.
 #include <array>
@@ -39,12 +39,16 @@ int create_reformat(Context& context, Bundle& b) {
                              action);
 }
 
-// fs.c, mlx5_ib_create_modify_header(): for what leaves.
+// fs.c, mlx5_ib_create_modify_header(), mlx5_ib_ft_type_to_namespace(): for what is received, and
+// for what leaves.
 int create_modify_header(Context& context, Bundle& b) {
   namespace s = prm::set_action;
   constexpr std::size_t most = 32;
-  if (!context.hca.config.profile.egress_rules ||
-      b.value(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
+  const uint64_t table = b.value(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE);
+  const bool egress = table == MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX;
+  const Profile& profile = context.hca.config.profile;
+  if (!profile.raw_packet || (egress && !profile.egress_rules) ||
+      (!egress && table != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX))
     return -EOPNOTSUPP;
   const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM);
   const std::size_t count = data.bytes() / s::bytes;
@@ -53,6 +57,7 @@ int create_modify_header(Context& context, Bundle& b) {
   if (int err = data.read(bytes.data(), data.bytes()); err != 0) return err;
   auto made = std::make_unique<FlowActionObject>();
   FlowActionObject& action = *made;
+  action.egress = egress;
   for (std::size_t i = 0; i < count; i++) {
     const auto one = read_prm_action(std::span(bytes).subspan(i * s::bytes, s::bytes));
     if (!one) return -EINVAL;

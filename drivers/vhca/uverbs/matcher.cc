@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steering rules of mlx5's own kind: a matcher has the mask and the priority, a flow the value and
 // where the frame goes. Linux drivers/infiniband/hw/mlx5/fs.c (flow_matcher_create, create_flow).
-// Of the headers the outer ones, those of tunnels and the inner ones are matched; of actions
-// queues, drop, mark, further tables and, for what leaves, changes of headers are there.
+// Of the headers the outer ones, those of tunnels, the inner ones and ICMP's are matched; of
+// actions queues, drop, mark, further tables, changes of headers and, for what leaves, headers in
+// front of others are there.
 // Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -23,7 +26,8 @@ namespace kilim::vhca {
 namespace {
 
 constexpr uint16_t longest_match = 512;  // bytes of fte_match_param
-constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, known_criteria = 0x7f;
+constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, misc3_bit = 16,
+                  known_criteria = 0x7f;
 constexpr uint16_t last_priority = 15;  // flow.cc
 constexpr uint32_t longest_tag = 1u << 24;
 
@@ -34,23 +38,47 @@ int read_match(const InBuffer& in, Match& match) {
   return in.read(match.data(), std::min<std::size_t>(in.bytes(), match.size()));
 }
 
-// Outer headers, what is of no layer, inner headers: one behind the other.
+// Outer headers, what is of no layer, inner headers: one behind the other. Between those and ICMP's
+// lies a set that is not matched ("FTE_MATCH_SET_MISC2").
 constexpr std::size_t misc_at = sizeof(MatchParam), inner_at = 2 * sizeof(MatchParam),
-                      behind_inner = 3 * sizeof(MatchParam);
+                      behind_inner = 3 * sizeof(MatchParam), misc3_at = 4 * sizeof(MatchParam),
+                      behind_misc3 = 5 * sizeof(MatchParam);
 
-bool any_beyond(const Match& m, std::size_t at) {
-  return std::any_of(m.begin() + static_cast<long>(at), m.end(), [](uint8_t b) { return b != 0; });
+// Anything that is not matched, where the first `known` bytes are.
+bool any_beyond(const Match& m, std::size_t known) {
+  const auto any = [&m](std::size_t from, std::size_t to) {
+    return std::any_of(m.begin() + static_cast<long>(from), m.begin() + static_cast<long>(to),
+                       [](uint8_t b) { return b != 0; });
+  };
+  return any(known, misc3_at) || any(behind_misc3, m.size());
 }
 
 bool any(const MatchParam& m) {
   return std::any_of(m.begin(), m.end(), [](uint8_t b) { return b != 0; });
 }
 
+MatchParam part(const Match& m, std::size_t at) {
+  MatchParam p;
+  std::copy_n(m.begin() + static_cast<long>(at), p.size(), p.begin());
+  return p;
+}
+
+// Of value or mask, whose sets beside the outer headers have nothing but what is known.
 DeepMatch deep_part(const Match& m) {
-  DeepMatch d;
-  std::copy_n(m.begin() + misc_at, d.misc.size(), d.misc.begin());
-  std::copy_n(m.begin() + inner_at, d.inner.size(), d.inner.begin());
+  DeepMatch d{part(m, misc_at), part(m, inner_at)};
+  keep_misc3(part(m, misc3_at), d);
   return d;
+}
+
+// Each part of a mask has a bit that says it is looked at.
+bool unlooked(const Match& mask, uint8_t criteria) {
+  const std::pair<std::size_t, uint8_t> parts[] = {{0, outer_headers_bit},
+                                                   {misc_at, misc_bit},
+                                                   {inner_at, inner_headers_bit},
+                                                   {misc3_at, misc3_bit}};
+  return std::any_of(std::begin(parts), std::end(parts), [&](const auto& p) {
+    return any(part(mask, p.first)) && (criteria & p.second) == 0;
+  });
 }
 
 // fs.c, mlx5_ib_matcher_ns(): by the table's kind, or by a flag.
@@ -88,7 +116,9 @@ int create_matcher(Context& context, Bundle& b) {
   std::copy_n(mask.begin(), matcher.mask.size(), matcher.mask.begin());
   matcher.deeper = deep_part(mask);
   const std::size_t known = context.hca.config.profile.tunnels ? behind_inner : misc_at;
-  matcher.beyond = any_beyond(mask, known) || !is_known(matcher.deeper.misc);
+  matcher.beyond = any_beyond(mask, known) || !is_known(part(mask, misc_at)) ||
+                   !is_known_misc3(part(mask, misc3_at));
+  matcher.unlooked = unlooked(mask, matcher.criteria);
   context.add(std::move(made), {});
   return context.keep_unless(b.give(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, matcher.handle),
                              matcher);
@@ -105,17 +135,12 @@ bool within(const MatchParam& value, const MatchParam& mask) {
   return true;
 }
 
-// Each part of a mask has a bit that says it is looked at.
-bool criteria_fit(const MatcherObject& m) {
-  const auto lacks = [&m](uint8_t bit) { return (m.criteria & bit) == 0; };
-  return !(any(m.mask) && lacks(outer_headers_bit)) && !(any(m.deeper.misc) && lacks(misc_bit)) &&
-         !(any(m.deeper.inner) && lacks(inner_headers_bit));
-}
-
 int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   Match value;
   if (int err = read_match(in, value); err != 0) return err;
-  if (m.beyond || any_beyond(value, behind_inner) || !criteria_fit(m)) return -EINVAL;
+  if (m.beyond || any_beyond(value, behind_inner) || m.unlooked) return -EINVAL;
+  // fs_core.c, check_valid_spec().
+  if (!is_known(part(value, misc_at)) || !is_known_misc3(part(value, misc3_at))) return -EINVAL;
   spec.by_buffer = true;
   spec.type = m.type;
   spec.priority = m.priority;
@@ -124,10 +149,10 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   spec.deep = any(m.deeper.misc) || any(m.deeper.inner);
   spec.deeper = deep_part(value);
   spec.deeper_mask = m.deeper;
-  // fs_core.c, check_valid_spec().
   if (!within(spec.buffer, m.mask) || !within(spec.deeper.misc, m.deeper.misc) ||
       !within(spec.deeper.inner, m.deeper.inner))
     return -EINVAL;
+  complete_tag_masks(spec.buffer_mask, spec.deeper_mask);
   return m.priority > last_priority ? -ENOSPC : 0;
 }
 
@@ -184,7 +209,7 @@ int find_action(const Context& context, const Bundle& b, FlowActionObject*& acti
 }
 
 int fill_changes(const FlowActionObject& action, bool egress, FlowSpec& spec) {
-  if (!egress || spec.drops) return -EINVAL;
+  if (egress != action.egress || spec.drops) return -EINVAL;
   if (action.rewrite.actions.empty()) {
     spec.prepend = &action.prepend;
   } else {

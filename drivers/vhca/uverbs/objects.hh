@@ -205,7 +205,8 @@ struct MatcherObject final : Object {
   int release(Context&) override { return 0; }  // the adapter knows nothing of it
   MatchParam mask{};
   DeepMatch deeper{};
-  bool beyond = false;  // its mask names what is not matched
+  bool beyond = false;    // its mask names what is not matched
+  bool unlooked = false;  // or what `criteria` does not
   uint8_t criteria = 0;
   bool egress = false;
   uint16_t priority = 0;
@@ -219,6 +220,7 @@ struct FlowActionObject final : Object {
   int release(Context&) override { return 0; }  // as above
   Prepend prepend;
   RewriteList rewrite;  // where there is one, `prepend` is empty
+  bool egress = true;   // of what leaves; else of what is received
 };
 
 // ibv_counters: what they tell of the rules that use them, by place.

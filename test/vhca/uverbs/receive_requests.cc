@@ -307,11 +307,15 @@ void matchers_and_their_flows() {
   EQUAL(b.c.destroy(MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY,
                     MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE, m),
         -EBUSY);
-  MatcherRequest deep;
-  deep.mask.resize(320);
-  deep.mask[70] = 1;
-  EQUAL(b.matcher(deep, other), 0);
-  EQUAL(b.flow(other, qp, {}, f), -EINVAL);
+  // A set's bytes that are not matched, ICMP's in the fifth set, and a set that is not looked at.
+  for (const auto& [at, criteria, answer] :
+       {std::array{70, 3, -EINVAL}, {256, 17, -EINVAL}, {288, 1, -EINVAL}, {288, 17, 0}}) {
+    MatcherRequest deep{.mask = std::vector<uint8_t>(320),
+                        .criteria = static_cast<uint8_t>(criteria)};
+    deep.mask[static_cast<std::size_t>(at)] = 1;
+    EQUAL(b.matcher(deep, other), 0);
+    EQUAL(b.flow(other, qp, {}, f), answer);
+  }
   EQUAL(b.matcher({.priority = 16}, other), 0);
   EQUAL(b.flow(other, qp, {}, f), -ENOSPC);
 }
