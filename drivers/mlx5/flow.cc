@@ -4,6 +4,7 @@
 
 #include "mlx5/flow_counter.hh"
 #include "mlx5/flow_specs.hh"
+#include "mlx5/match_buffer.hh"
 #include "mlx5/mlx5_device.hh"
 
 namespace kilim::mlx5 {
@@ -36,10 +37,19 @@ device::FlowHandle Mlx5Device::keep(Flow flow) {
 }
 
 Result<device::FlowHandle> Mlx5Device::add_rule(const device::FlowRequest& request) {
-  if (const auto tir = tirs_.find(request.qp.value()); tir != tirs_.end())
-    return add_rule_to(tir->second.object.get(), request);
+  mlx5dv_flow_action_attr to{};
+  if (const auto tir = tirs_.find(request.qp.value()); tir != tirs_.end()) {
+    to.type = MLX5DV_FLOW_ACTION_DEST_DEVX;
+    to.obj = tir->second.object.get();
+    return add_buffer_rule(to, request);
+  }
   Qp* qp = find(request.qp);
   if (qp == nullptr || !is_raw(*qp)) return Error{EINVAL, "no such queue pair"};
+  if (needs_buffers(request.match) || !request.rewrite.empty()) {
+    to.type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
+    to.qp = qp->verbs.get();
+    return add_buffer_rule(to, request);
+  }
   Flow flow;
   if (request.count) {
     Result<VerbsCounters> counters = make_counters(context_.get());

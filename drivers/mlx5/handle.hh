@@ -19,6 +19,7 @@ struct Destroy {
   void operator()(ibv_srq* o) const noexcept { (void)ibv_destroy_srq(o); }
   void operator()(ibv_qp* o) const noexcept { (void)ibv_destroy_qp(o); }
   void operator()(ibv_flow* o) const noexcept { (void)ibv_destroy_flow(o); }
+  void operator()(ibv_flow_action* o) const noexcept { (void)ibv_destroy_flow_action(o); }
   void operator()(ibv_counters* o) const noexcept { (void)ibv_destroy_counters(o); }
   void operator()(ibv_wq* o) const noexcept { (void)ibv_destroy_wq(o); }
   void operator()(ibv_rwq_ind_table* o) const noexcept { (void)ibv_destroy_rwq_ind_table(o); }
@@ -35,6 +36,7 @@ using VerbsCq = std::unique_ptr<ibv_cq, Destroy>;
 using VerbsSrq = std::unique_ptr<ibv_srq, Destroy>;
 using VerbsQp = std::unique_ptr<ibv_qp, Destroy>;
 using VerbsFlow = std::unique_ptr<ibv_flow, Destroy>;
+using VerbsFlowAction = std::unique_ptr<ibv_flow_action, Destroy>;
 using FlowMatcher = std::unique_ptr<mlx5dv_flow_matcher, Destroy>;
 using VerbsCounters = std::unique_ptr<ibv_counters, Destroy>;
 using VerbsRwq = std::unique_ptr<ibv_wq, Destroy>;

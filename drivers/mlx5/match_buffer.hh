@@ -17,16 +17,21 @@ namespace kilim::mlx5 {
 
 // A mlx5dv_flow_match_parameters of a fixed size.
 struct MatchBuffer {
-  std::size_t size = prm::match_param::bytes;
-  alignas(8) std::array<std::byte, prm::match_param::bytes> headers{};
+  std::size_t size = prm::match_param::bytes;  // up to the last set that is looked at
+  alignas(8) std::array<std::byte, prm::match_param::bytes_misc3> headers{};
 
   mlx5dv_flow_match_parameters* get() noexcept {
     return reinterpret_cast<mlx5dv_flow_match_parameters*>(this);
   }
 };
 static_assert(sizeof(MatchBuffer) ==
-                  sizeof(mlx5dv_flow_match_parameters) + prm::match_param::bytes &&
+                  sizeof(mlx5dv_flow_match_parameters) + prm::match_param::bytes_misc3 &&
               offsetof(MatchBuffer, headers) == offsetof(mlx5dv_flow_match_parameters, match_buf));
+
+// Whether a match asks for what verbs' specs (mlx5/flow_specs.hh) have no words for: the lack of a
+// tag, or one of whatever number; times to live, fragments, flags of TCP, ICMP's and ESP's headers,
+// protocol and bits of GRE, and Ethernet headers inside a tunnel.
+bool needs_buffers(const flow::Match& match) noexcept;
 
 struct MatchBuffers {
   explicit MatchBuffers(const flow::Match& match) noexcept;

@@ -94,11 +94,12 @@ class Mlx5Device final : public device::Device {
     device::Transport transport;
     bool signal_all = false;
   };
-  // The order matters: the rule goes before what it names. A rule that leads to a TIR has matcher
-  // and counter of the firmware's, others have verbs'.
+  // The order matters: the rule goes before what it names. A rule by match buffers has a matcher
+  // and the firmware's counter, others have verbs' counters.
   struct Flow {
     VerbsCounters counters;
     FirmwareObject counter;
+    VerbsFlowAction rewrite;
     FlowMatcher matcher;
     VerbsFlow rule;
   };
@@ -118,11 +119,13 @@ class Mlx5Device final : public device::Device {
     return qp.transport == device::Transport::raw_packet;
   }
   Qp* find(device::QpHandle qp) noexcept;
-  // Hash targets that join TCP segments, and rules that lead to them (mlx5/tir.hh).
+  // Hash targets that join TCP segments (mlx5/tir.hh).
   Result<device::QpInfo> create_joining_tir(const device::HashQpRequest& request, uint8_t port,
                                             uint32_t table);
   Status destroy_tir(std::unordered_map<uint32_t, FirmwareObject>::iterator tir);
-  Result<device::FlowHandle> add_rule_to(mlx5dv_devx_obj* tir, const device::FlowRequest& request);
+  // A rule by match buffers: for targets and words that verbs' rules do not have (buffer_rule.cc).
+  Result<device::FlowHandle> add_buffer_rule(const mlx5dv_flow_action_attr& to,
+                                             const device::FlowRequest& request);
 
   std::string name_;
   std::string sysfs_;

@@ -37,8 +37,16 @@ Result<queue::RqGeometry> geometry_of(ibv_wq* wq) {
                            .record = reinterpret_cast<be32*>(dv.dbrec) + prm::record_receive};
 }
 
-// The fields that a kind of frames is hashed by.
-uint64_t fields_of(flow::HashKind kind) {
+// The fields that a kind of frames is hashed by, of one side alone where `sides` says so.
+uint64_t fields_of(flow::HashKind kind, flow::HashSides sides) {
+  using flow::HashSide;
+  constexpr uint64_t source_addresses = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_SRC_IPV6;
+  constexpr uint64_t addresses = source_addresses | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_DST_IPV6;
+  constexpr uint64_t source_ports = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP;
+  constexpr uint64_t ports = source_ports | IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_DST_PORT_UDP;
+  const auto of_side = [](HashSide side, uint64_t both, uint64_t source) {
+    return side == HashSide::both ? both : side == HashSide::source ? source : both & ~source;
+  };
   constexpr uint64_t addresses4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
   constexpr uint64_t addresses6 = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
   constexpr uint64_t tcp = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP;
@@ -46,7 +54,9 @@ uint64_t fields_of(flow::HashKind kind) {
   constexpr uint64_t fields[] = {0,          addresses4,       addresses4 | tcp, addresses4 | udp,
                                  addresses6, addresses6 | tcp, addresses6 | udp};
   static_assert(std::size(fields) == flow::hash_kinds);
-  return fields[static_cast<std::size_t>(kind)];
+  return fields[static_cast<std::size_t>(kind)] &
+         (of_side(sides.addresses, addresses, source_addresses) |
+          of_side(sides.ports, ports, source_ports));
 }
 
 // mlx5dv_create_qp(3): the adapter looks into tunnels where the queue pair says so.
@@ -167,7 +177,7 @@ Result<device::QpInfo> Mlx5Device::create_hash_qp(const device::HashQpRequest& r
   attr.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
                        .rx_hash_key_len = static_cast<uint8_t>(key.size()),
                        .rx_hash_key = key.data(),
-                       .rx_hash_fields_mask = fields_of(request.kind)};
+                       .rx_hash_fields_mask = fields_of(request.kind, request.sides)};
   if (request.inner && request.kind != flow::HashKind::none)
     attr.rx_hash_conf.rx_hash_fields_mask |= IBV_RX_HASH_INNER;
   VerbsQp made = make_hash_qp(context_.get(), attr, request.tunnels);

@@ -11,6 +11,15 @@
 namespace kilim::mlx5 {
 namespace {
 
+// RX_HASH_FIELD_SELECT: the source lies below the destination, addresses below ports.
+uint32_t fields_of(flow::HashSides sides, bool ports) {
+  using flow::HashSide;
+  const auto of_side = [](HashSide side) {
+    return side == HashSide::both ? 3u : side == HashSide::source ? 1u : 2u;
+  };
+  return of_side(sides.addresses) | (ports ? of_side(sides.ports) << 2 : 0u);
+}
+
 // What of a frame is hashed (PRM "RX_HASH_FIELD_SELECT"); nothing: a table of one entry is led to.
 void put_hash(std::span<std::byte> tir, const device::HashQpRequest& request) {
   namespace t = prm::tirc;
@@ -19,7 +28,7 @@ void put_hash(std::span<std::byte> tir, const device::HashQpRequest& request) {
   if (type == 0) return;
   prm::cap_set(tir, t::rx_hash_fn, t::hash_toeplitz);
   const bool ipv6 = (type & (Types::ipv6 | Types::tcp6 | Types::udp6)) != 0;
-  const uint32_t fields = (type & Types::ip) != 0 ? t::addresses : t::known_fields;
+  const uint32_t fields = fields_of(request.sides, (type & Types::ip) == 0);
   prm::cap_set(tir, request.inner ? t::inner_l3_is_ipv6 : t::outer_l3_is_ipv6, ipv6);
   prm::cap_set(tir, request.inner ? t::inner_l4_is_udp : t::outer_l4_is_udp,
                (type & Types::udp) != 0);

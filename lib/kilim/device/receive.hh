@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "kilim/base/ident.hh"
 #include "kilim/device/objects.hh"
 #include "kilim/flow/match.hh"
+#include "kilim/flow/rewrite.hh"
 #include "kilim/flow/rss.hh"
 #include "kilim/queue/geometry.hh"
 
@@ -62,6 +64,7 @@ struct HashQpRequest {
   bool tunnels = false;                   // CQEs tell of the headers inside VXLAN and GRE
   bool inner = false;                     // and those are hashed; needs `tunnels`
   std::optional<Lro> lro = std::nullopt;  // where Caps::lro says so
+  flow::HashSides sides{};
 };
 
 struct FlowRequest {
@@ -69,8 +72,9 @@ struct FlowRequest {
   flow::Match match;
   uint16_t priority = 0;  // in the device's order: 0 is asked first
   bool drop = false;
-  std::optional<uint32_t> mark;  // 24 bits, in the CQE
-  bool count = false;            // query_flow() answers
+  std::optional<uint32_t> mark;              // 24 bits, in the CQE
+  bool count = false;                        // query_flow() answers
+  std::span<const flow::Rewrite> rewrite{};  // not with `drop`
 };
 
 }  // namespace kilim::device

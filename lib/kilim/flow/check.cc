@@ -49,30 +49,75 @@ RuleError check_eth(const Match& m) noexcept {
 
 RuleError check_ip(const Match& m) noexcept {
   if (m.ipv4 && m.ipv6) return wrong(Field::ipv6, "a frame is IPv4 or IPv6: make two rules");
-  if (m.ipv4 && (beyond_mask(m.ipv4->src) || beyond_mask(m.ipv4->dst) ||
-                 beyond_mask(m.ipv4->protocol) || beyond_mask(m.ipv4->tos)))
+  if (m.ipv4 &&
+      (beyond_mask(m.ipv4->src) || beyond_mask(m.ipv4->dst) || beyond_mask(m.ipv4->protocol) ||
+       beyond_mask(m.ipv4->tos) || beyond_mask(m.ipv4->ttl)))
     return wrong(Field::ipv4, needless);
   if (!m.ipv6) return ok;
   if (beyond_mask(m.ipv6->src) || beyond_mask(m.ipv6->dst) || beyond_mask(m.ipv6->protocol) ||
-      beyond_mask(m.ipv6->traffic_class) || beyond_mask(m.ipv6->label))
+      beyond_mask(m.ipv6->traffic_class) || beyond_mask(m.ipv6->label) ||
+      beyond_mask(m.ipv6->hop_limit))
     return wrong(Field::ipv6, needless);
   if (m.ipv6->label.mask >> 20 != 0) return wrong(Field::ipv6, "a flow label has 20 bits");
   return ok;
 }
 
+// The protocol that the IP layer of a rule names; without such a layer every one.
+Masked<uint8_t> protocol_in(const Match& m) noexcept {
+  return m.ipv4 ? m.ipv4->protocol : m.ipv6 ? m.ipv6->protocol : Masked<uint8_t>{};
+}
+bool wants_fragments(const Match& m) noexcept {
+  return (m.ipv4 && m.ipv4->fragment.value_or(false)) ||
+         (m.ipv6 && m.ipv6->fragment.value_or(false));
+}
+
 RuleError check_ports(const Match& m, const std::optional<Ports>& ports, Field field,
                       uint8_t protocol) noexcept {
+  constexpr unsigned flags = 9;
   if (!ports) return ok;
   if (!m.ipv4 && !m.ipv6) return wrong(field, "ports need ipv4 or ipv6 in the same rule");
-  if (beyond_mask(ports->src) || beyond_mask(ports->dst)) return wrong(field, needless);
-  const Masked<uint8_t>& named = m.ipv4 ? m.ipv4->protocol : m.ipv6->protocol;
-  if (contradicts(named, protocol)) return wrong(field, "the IP layer names another protocol");
+  if (beyond_mask(ports->src) || beyond_mask(ports->dst) || beyond_mask(ports->flags))
+    return wrong(field, needless);
+  if (contradicts(protocol_in(m), protocol))
+    return wrong(field, "the IP layer names another protocol");
+  if (wants_fragments(m)) return wrong(field, "a device reads no ports of fragments");
+  if (ports->flags.mask >> (field == Field::tcp ? flags : 0) != 0)
+    return wrong(field, "TCP has nine flags, and UDP none");
+  return ok;
+}
+
+RuleError check_icmp(const Match& m) noexcept {
+  if (!m.icmp) return ok;
+  if (!m.ipv4 && !m.ipv6) return wrong(Field::icmp, "icmp needs ipv4 or ipv6 in the same rule");
+  if (protocol_in(m) != exactly(m.ipv4 ? protocol_icmp : protocol_icmpv6))
+    return wrong(Field::icmp, "the IP layer names another protocol than ICMP: 1, in IPv6 58");
+  if (beyond_mask(m.icmp->type) || beyond_mask(m.icmp->code) || beyond_mask(m.icmp->ident) ||
+      beyond_mask(m.icmp->sequence))
+    return wrong(Field::icmp, needless);
+  if (m.tcp || m.udp || wants_fragments(m))
+    return wrong(Field::icmp, "a device reads ICMP of whole packets that are no TCP or UDP");
+  return ok;
+}
+
+RuleError check_esp(const Match& m) noexcept {
+  if (!m.esp) return ok;
+  if (protocol_in(m) != exactly(protocol_esp))
+    return wrong(Field::esp, "esp needs an IP layer that names protocol 50");
+  if (beyond_mask(m.esp->spi)) return wrong(Field::esp, needless);
+  if (m.tcp || m.udp || m.icmp || wants_fragments(m))
+    return wrong(Field::esp, "a device reads the SPI of whole packets of protocol 50");
   return ok;
 }
 
 RuleError check_tunnel(const Match& m) noexcept {
   if (!m.tunnel) return ok;
-  if (beyond_mask(m.tunnel->id)) return wrong(Field::tunnel, needless);
+  const Tunnel& t = *m.tunnel;
+  if (beyond_mask(t.id) || beyond_mask(t.protocol) || beyond_mask(t.present))
+    return wrong(Field::tunnel, needless);
+  if (t.kind == Tunnel::Kind::vxlan && (t.protocol.mask != 0 || t.present.mask != 0))
+    return wrong(Field::tunnel, "GRE has a protocol and bits, VXLAN has none");
+  if ((t.present.mask & ~0xbu) != 0)
+    return wrong(Field::tunnel, "of GRE's bits 8, 2 and 1 are matched");
   if (m.tunnel->kind == Tunnel::Kind::vxlan && m.tunnel->id.mask >> 24 != 0)
     return wrong(Field::tunnel, "a VXLAN number has 24 bits");
   return ok;
@@ -92,10 +137,13 @@ RuleError check_inner(const Match& m) noexcept {
 RuleError check_layers(const Match& m) noexcept {
   if (RuleError e = check_eth(m); e.code != 0) return e;
   if (m.vlan && beyond_mask(m.vlan->tci)) return wrong(Field::vlan, needless);
+  if (m.vlan && m.untagged) return wrong(Field::vlan, "a frame has a tag or none: make two rules");
   if (RuleError e = check_ip(m); e.code != 0) return e;
   if (m.tcp && m.udp) return wrong(Field::udp, "a frame is TCP or UDP: make two rules");
   if (RuleError e = check_ports(m, m.tcp, Field::tcp, protocol_tcp); e.code != 0) return e;
   if (RuleError e = check_ports(m, m.udp, Field::udp, protocol_udp); e.code != 0) return e;
+  if (RuleError e = check_icmp(m); e.code != 0) return e;
+  if (RuleError e = check_esp(m); e.code != 0) return e;
   return check_tunnel(m);
 }
 
@@ -119,11 +167,14 @@ const char* name_of(Field field) noexcept {
                                    "udp",
                                    "tunnel",
                                    "inner",
+                                   "icmp",
+                                   "esp",
                                    "action.queue",
                                    "action.rss.types",
                                    "action.rss.table",
                                    "action.mark",
                                    "action.count",
+                                   "action.rewrite",
                                    "macs",
                                    "vlans"};
   static_assert(std::size(names) == static_cast<std::size_t>(Field::filter_vlans) + 1);
@@ -143,6 +194,48 @@ RuleError check(const Rss& rss, const RuleLimits& limits) noexcept {
   return ok;
 }
 
+namespace {
+
+// Which layer a change needs, so that every frame of the rule has the header.
+bool has_header(const Match& m, Rewrite::Header header) noexcept {
+  using Header = Rewrite::Header;
+  switch (header) {
+    case Header::eth_src:
+    case Header::eth_dst:
+      return true;
+    case Header::ipv4_src:
+    case Header::ipv4_dst:
+      return m.ipv4.has_value();
+    case Header::ipv6_src:
+    case Header::ipv6_dst:
+      return m.ipv6.has_value();
+    case Header::port_src:
+    case Header::port_dst:
+      return m.tcp || m.udp;
+    case Header::ttl:
+      return m.ipv4 || m.ipv6;
+  }
+  return false;
+}
+
+RuleError check_rewrite(const Rule& rule) noexcept {
+  const Action& a = rule.action;
+  if (a.rewrite.empty()) return ok;
+  if (a.fate == Action::Fate::drop)
+    return wrong(Field::rewrite, "headers of a dropped frame are not changed");
+  if (a.rewrite.size() > longest_rewrite)
+    return wrong(Field::rewrite, "a rule changes at most 8 headers");
+  for (const Rewrite& r : a.rewrite) {
+    if (r.adds && r.header != Rewrite::Header::ttl)
+      return wrong(Field::rewrite, "only to the time to live something is added");
+    if (!has_header(rule.match, r.header))
+      return wrong(Field::rewrite, "the rule names no layer with the header that is changed");
+  }
+  return ok;
+}
+
+}  // namespace
+
 RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
   if (rule.priority > last_priority) return wrong(Field::priority, "priorities are 0 to 2");
   if (RuleError e = check(rule.match); e.code != 0) return e;
@@ -156,6 +249,7 @@ RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
     if (for_groups_alone(rule.match))
       return {EOPNOTSUPP, Field::eth_dst, "frames for group addresses are not spread by a rule"};
   }
+  if (RuleError e = check_rewrite(rule); e.code != 0) return e;
   if (!a.mark) return ok;
   if (a.fate == Action::Fate::drop) return wrong(Field::mark, "a dropped frame carries no mark");
   if (*a.mark == 0) return wrong(Field::mark, "0 is what a packet without a mark has");

@@ -25,6 +25,9 @@ void expand_ip(const Match& m, uint32_t types, std::vector<Leaf>& to) {
   const Version& v = m.ipv4 ? version4 : version6;
   const Masked<uint8_t>& protocol = m.ipv4 ? m.ipv4->protocol : m.ipv6->protocol;
   const HashKind by_address = kind_if(v.ip, types, HashKind::none);
+  // A fragment is hashed by its addresses.
+  if ((m.ipv4 ? m.ipv4->fragment : m.ipv6->fragment).value_or(false) || m.icmp || m.esp)
+    return to.push_back({m, by_address});
   if (m.tcp || m.udp) return to.push_back({m, kind_if(m.tcp ? v.tcp : v.udp, types, by_address)});
   if ((types & type_of(v.tcp)) != 0 && allows(protocol, protocol_tcp)) {
     Leaf leaf{m, v.tcp};
@@ -68,7 +71,7 @@ std::vector<Leaf> expand_layers(const Match& match, uint32_t types) {
 }  // namespace
 
 Layer layer_of(const Match& m) noexcept {
-  if (m.tcp || m.udp || m.tunnel) return Layer::ports;
+  if (m.tcp || m.udp || m.tunnel || m.icmp || m.esp) return Layer::ports;
   return m.ipv4 || m.ipv6 ? Layer::ip : Layer::link;
 }
 
@@ -82,6 +85,8 @@ Match inside(const Inner& i) noexcept {
   m.ipv6 = i.ipv6;
   m.tcp = i.tcp;
   m.udp = i.udp;
+  m.eth = i.eth;
+  m.vlan = i.vlan;
   return m;
 }
 
@@ -114,7 +119,8 @@ std::vector<Leaf> expand(const Match& match, uint32_t types, bool inner) {
   std::vector<Leaf> leaves = expand_layers(inside(match.inner.value_or(Inner{})), types);
   for (Leaf& l : leaves) {
     l.layer = layer_of(l.match);
-    const Inner headers{l.match.ipv4, l.match.ipv6, l.match.tcp, l.match.udp};
+    const Match& m = l.match;
+    const Inner headers{m.ipv4, m.ipv6, m.tcp, m.udp, m.eth, m.vlan};
     l.match = match;
     if (headers != Inner{}) l.match.inner = headers;
   }

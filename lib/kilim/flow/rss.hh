@@ -49,6 +49,14 @@ inline constexpr HashKey symmetric_key = make_symmetric_key();
 inline constexpr uint32_t default_table = 128;  // entries
 inline constexpr uint32_t longest_table = 512;  // entries; a device may have less
 
+// Which of a frame's addresses and ports a hash takes in: both, or those of one side alone.
+enum class HashSide : uint8_t { both, source, destination };
+struct HashSides {
+  HashSide addresses = HashSide::both;
+  HashSide ports = HashSide::both;
+  friend constexpr bool operator==(const HashSides&, const HashSides&) noexcept = default;
+};
+
 struct Rss {
   uint32_t types = HashTypes::all;
   HashKey key = default_key;
@@ -60,6 +68,7 @@ struct Rss {
   // The queue of a frame is table[hash % size]; the size is a power of two. Frames that have no
   // hash go to table[0]. Empty: all queues in turn.
   std::vector<uint16_t> table;
+  HashSides sides{};
 };
 
 // The table with `queues` queues in turn, or `rss.table` if there is one.

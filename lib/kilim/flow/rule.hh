@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kilim/flow/match.hh"
+#include "kilim/flow/rewrite.hh"
 #include "kilim/flow/rss.hh"
 
 namespace kilim::flow {
@@ -14,10 +16,11 @@ namespace kilim::flow {
 struct Action {
   enum class Fate : uint8_t { queue, rss, drop };
   Fate fate = Fate::queue;
-  uint16_t queue = 0;            // Fate::queue
-  Rss rss;                       // Fate::rss
-  std::optional<uint32_t> mark;  // SideRecord::mark() of its packets; 24 bits, not 0
-  bool count = false;            // packets and bytes can be queried
+  uint16_t queue = 0;              // Fate::queue
+  Rss rss;                         // Fate::rss
+  std::optional<uint32_t> mark;    // SideRecord::mark() of its packets; 24 bits, not 0
+  bool count = false;              // packets and bytes can be queried
+  std::vector<Rewrite> rewrite{};  // made in this order before the frame arrives; not of drop
 };
 
 // Rules of lower priority numbers are asked first; within a priority those that name more layers.
@@ -43,11 +46,14 @@ enum class Field : uint8_t {
   udp,
   tunnel,
   inner,
+  icmp,
+  esp,
   queue,
   rss_types,
   rss_table,
   mark,
   count,
+  rewrite,
   filter_macs,
   filter_vlans,
 };

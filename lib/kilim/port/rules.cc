@@ -58,7 +58,7 @@ Destinations Port::destinations() noexcept {
 
 Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
                                     uint16_t set) {
-  auto target = HashTarget::create(destinations(), flow::table_of(rss, sizes_.rxq), rss.key);
+  auto target = HashTarget::create(destinations(), flow::table_of(rss, sizes_.rxq), rss);
   if (!target) return target.error();
   RuleSet rules(*std::move(target), device());
   if (!with_rwqs() && filter.promiscuous) {
@@ -160,7 +160,7 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
   const uint16_t queue = a.fate == flow::Action::Fate::queue ? a.queue : uint16_t{0};
   const std::vector<uint16_t> table =
       spreads ? flow::table_of(a.rss, sizes_.rxq) : std::vector<uint16_t>{queue};
-  auto target = HashTarget::create(to, table, a.rss.key);
+  auto target = HashTarget::create(to, table, a.rss);
   if (!target) return refused(target.error(), flow::Field::none, why);
   RuleSet rules(*std::move(target), device());
   const uint32_t types = spreads && with_rwqs() ? a.rss.types : 0;

@@ -22,8 +22,8 @@ Result<std::optional<device::Lro>> lro_of_all(std::span<const RxTarget> queues) 
 }
 
 Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const uint16_t> table,
-                                      const flow::HashKey& key) {
-  HashTarget made(to, key);
+                                      const flow::Rss& rss) {
+  HashTarget made(to, rss);
   if (to.queues.empty()) return made;
   std::vector<device::RwqHandle> queues;
   queues.reserve(table.size());
@@ -50,7 +50,8 @@ Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
                                       .key = key_,
                                       .tunnels = tunnels_ || inner,
                                       .inner = inner,
-                                      .lro = lro_};
+                                      .lro = lro_,
+                                      .sides = sides_};
   auto made = device::make_hash_qp(*device_, request, port_);
   if (!made) return made.error();
   qp = *std::move(made);
@@ -68,7 +69,8 @@ Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t place,
                                    .priority = flow::device_priority(place, leaf.layer),
                                    .drop = action.fate == flow::Action::Fate::drop,
                                    .mark = action.mark,
-                                   .count = action.count});
+                                   .count = action.count,
+                                   .rewrite = action.rewrite});
     if (!flow) return flow.error();
     flows_.emplace_back(*device_, FlowInfo{*flow});
   }

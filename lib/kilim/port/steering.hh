@@ -42,24 +42,27 @@ Result<std::optional<device::Lro>> lro_of_all(std::span<const RxTarget> queues) 
 // made when first asked for.
 class HashTarget {
  public:
-  // `table`: queues by hash, not empty, the queues exist. Errors of the device.
+  // `table`: queues by hash, not empty, the queues exist; of `rss` key and sides count. Errors of
+  // the device.
   static Result<HashTarget> create(const Destinations& to, std::span<const uint16_t> table,
-                                   const flow::HashKey& key);
+                                   const flow::Rss& rss);
   // `inner`: the headers inside a tunnel are hashed.
   Result<device::QpHandle> qp(flow::HashKind kind, bool inner);
 
  private:
-  HashTarget(const Destinations& to, const flow::HashKey& key) noexcept
+  HashTarget(const Destinations& to, const flow::Rss& rss) noexcept
       : device_(&to.device),
         port_(to.port),
         pair_(to.pair),
-        key_(key),
+        key_(rss.key),
+        sides_(rss.sides),
         tunnels_(to.tunnels),
         lro_(to.lro) {}
   device::Device* device_;
   uint8_t port_;
   device::QpHandle pair_;
   flow::HashKey key_;
+  flow::HashSides sides_;
   bool tunnels_;
   std::optional<device::Lro> lro_;
   device::OwnedRwqTable spread_;  // empty where the only queue is a queue pair's
