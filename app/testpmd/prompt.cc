@@ -26,6 +26,18 @@ struct LineUnderWay {
   Session* session = nullptr;
   Words words;
   bool ended = false;  // nothing but blanks behind the last word
+  // What may stand behind the words, read once for all questions about them.
+  Words offered_behind;
+  std::vector<Offer> offered;
+  Offer shown{"", "STRING", "nothing that is known stands here"};  // what help_word() is about
+
+  const std::vector<Offer>& offer() {
+    if (offered.empty() || offered_behind != words) {
+      offered = offers(command_table(), words);
+      offered_behind = words;
+    }
+    return offered;
+  }
 };
 LineUnderWay line;
 
@@ -45,20 +57,20 @@ int parse_word(cmdline_parse_token_hdr_t*, const char* text, void*, unsigned) {
 }
 
 int count_choices(cmdline_parse_token_hdr_t*) {
-  return static_cast<int>(next_words(command_table(), line.words).size());
+  return static_cast<int>(line.offer().size());
 }
 
 int copy_choice(cmdline_parse_token_hdr_t*, int index, char* out, unsigned size) {
-  const auto all = next_words(command_table(), line.words);
+  const std::vector<Offer>& all = line.offer();
   if (index < 0 || static_cast<std::size_t>(index) >= all.size()) return -1;
-  std::snprintf(out, size, "%s", all[static_cast<std::size_t>(index)].c_str());
+  line.shown = all[static_cast<std::size_t>(index)];
+  std::snprintf(out, size, "%s", line.shown.word.c_str());
   return 0;
 }
 
-int help_word(cmdline_parse_token_hdr_t*, char* out, unsigned size) {
-  std::snprintf(out, size, "word");
-  return 0;
-}
+// rte_cmdline asks for it behind the choice that it shows, and takes the sentence of the
+// instruction then (DPDK lib/cmdline/cmdline_parse.c, cmdline_complete()).
+int help_word(cmdline_parse_token_hdr_t*, char* out, unsigned size);
 
 cmdline_token_ops word_ops{parse_word, count_choices, copy_choice, help_word};
 cmdline_token_hdr word_token{&word_ops, 0};
@@ -101,6 +113,12 @@ void on_line(void* out, cmdline* cl, void* place) {
 }
 
 Instruction instruction{on_line, nullptr, nullptr, {nullptr}};
+
+int help_word(cmdline_parse_token_hdr_t*, char* out, unsigned size) {
+  std::snprintf(out, size, "%s", line.shown.kind);
+  instruction.help = line.shown.sentence.c_str();
+  return 0;
+}
 cmdline_parse_ctx_t context[] = {reinterpret_cast<cmdline_parse_inst_t*>(&instruction), nullptr};
 static_assert(offsetof(Instruction, tokens) == sizeof(cmdline_parse_inst_t));
 

@@ -85,6 +85,79 @@ std::string sentence(std::span<const std::string> words, std::size_t good,
   return s;
 }
 
+// What of a pattern stands behind a line's words and one more.
+std::string behind(const char* pattern, std::size_t words) {
+  std::string s;
+  for (const std::string_view token : split_at(pattern, " "))
+    if (words != 0)
+      words--;
+    else
+      s.append(" ").append(token);
+  return s;
+}
+
+// An offer under way. Of several commands behind a word only what follows it is told.
+struct Draft {
+  Offer offer;
+  std::string tails;  // what follows, of each command; the first is that of `offer`
+  bool ends = false;  // a command ends with the word: its sentence is the word's
+  bool several = false;
+};
+
+void add_draft(std::vector<Draft>& all, Offer offer, const std::string& tail) {
+  const auto same = std::find_if(all.begin(), all.end(),
+                                 [&offer](const Draft& d) { return d.offer.word == offer.word; });
+  if (same == all.end()) {
+    all.push_back({std::move(offer), tail, tail.empty(), false});
+    return;
+  }
+  if (same->ends) return;
+  same->ends = tail.empty();
+  if (same->ends) same->offer = std::move(offer);
+  same->several = true;
+  if (same->tails.find(tail) == std::string::npos) same->tails += "," + tail;
+}
+
+Offer finished(Draft d) {
+  constexpr std::size_t most = 55;  // characters, so that a line has 80 with the word in front
+  if (!d.several || d.ends) return std::move(d.offer);
+  if (d.tails.size() > most) d.tails.replace(most - 3, std::string::npos, "...");
+  d.offer.sentence = "then" + d.tails;
+  return std::move(d.offer);
+}
+
+const char* kind_of(std::string_view token, bool several) {
+  if (token == "<text>" || token == "<rest>") return "STRING";
+  if (token == "<ports>") return "UINT16 or all";
+  if (is_place(token)) return "UINT32";
+  return several ? "Mul-choice STRING" : "Fixed STRING";
+}
+
+// What a row offers behind these words.
+void add_drafts(std::vector<Draft>& all, const CommandRow& row,
+                std::span<const std::string> words) {
+  const Fit f = fit(row.pattern, words);
+  if (!f.rest && f.words != words.size()) return;
+  std::string before;
+  for (const std::string& w : words) before.append(w).append(" ");
+  const std::string help = std::string(": ") + row.help;
+  const std::string tail = behind(row.pattern, words.size() + 1);
+  if (f.rest && row.next != nullptr) {
+    for (std::string& w : row.next(words.subspan(f.words)))
+      add_draft(all, {std::move(w), "Fixed STRING", row.pattern + help}, "");
+    return;
+  }
+  if (f.wanted.empty() || f.rest) add_draft(all, {"[RETURN]", "end", row.pattern + help}, "");
+  if (f.wanted.empty()) return;
+  const auto choices = split_at(f.wanted, "|");
+  for (const std::string_view c : choices) {
+    std::string word(c);
+    add_draft(all, {word, kind_of(c, choices.size() > 1), before + word + tail + help}, tail);
+  }
+  if (f.wanted == "<ports>")
+    add_draft(all, {"all", kind_of("all", true), before + "all" + tail + help}, tail);
+}
+
 }  // namespace
 
 bool read_number(std::string_view text, uint32_t& out) {
@@ -114,6 +187,7 @@ Match match_line(std::span<const Section> table, std::span<const std::string> wo
     for (const CommandRow& row : section.rows) {
       const Fit f = fit(row.pattern, words);
       if (f.rest || (f.wanted.empty() && f.words == words.size())) return {&row, f.words, ""};
+      if (row.help == nullptr) continue;  // no word that works
       if (f.words > best) wanted.clear();
       best = std::max(best, f.words);
       if (f.words == best && !f.wanted.empty()) add_choices(wanted, f.wanted);
@@ -122,25 +196,23 @@ Match match_line(std::span<const Section> table, std::span<const std::string> wo
   return {nullptr, 0, sentence(words, best, wanted)};
 }
 
+std::vector<Offer> offers(std::span<const Section> table, std::span<const std::string> words) {
+  std::vector<Draft> drafts;
+  for (const Section& section : table)
+    for (const CommandRow& row : section.rows)
+      if (row.help != nullptr) add_drafts(drafts, row, words);
+  std::vector<Offer> all;
+  for (Draft& d : drafts) all.push_back(finished(std::move(d)));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Offer& a, const Offer& b) { return a.word < b.word; });
+  return all;
+}
+
 std::vector<std::string> next_words(std::span<const Section> table,
                                     std::span<const std::string> words) {
   std::vector<std::string> all;
-  for (const Section& section : table) {
-    for (const CommandRow& row : section.rows) {
-      const Fit f = fit(row.pattern, words);
-      if (f.rest && row.next != nullptr) {
-        for (std::string& w : row.next(words.subspan(f.words))) all.push_back(std::move(w));
-        continue;
-      }
-      if (f.words != words.size() || f.wanted.empty()) continue;
-      std::vector<std::string_view> choices;
-      add_choices(choices, f.wanted == "<ports>" ? "all" : f.wanted);
-      for (const std::string_view c : choices)
-        if (!is_place(c)) all.emplace_back(c);
-    }
-  }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
+  for (const Offer& o : offers(table, words))
+    if (o.typed()) all.push_back(o.word);
   return all;
 }
 

@@ -40,7 +40,7 @@ class Line {
 struct CommandRow {
   const char* pattern;
   void (*run)(Session& session, const Line& line);
-  const char* help;
+  const char* help;  // null: a command that is lacking here
   // What may follow `rest`; null: nothing is known.
   std::vector<std::string> (*next)(std::span<const std::string> rest) = nullptr;
 };
@@ -63,7 +63,17 @@ struct Match {
 };
 Match match_line(std::span<const Section> table, std::span<const std::string> words);
 
-// The words that may stand behind these; numbers and texts are not among them.
+// What may stand behind the words of a line, as `?` shows it. Rows without help are not offered.
+struct Offer {
+  std::string word;  // as it is typed, or a place such as <n>; [RETURN]: the line may end here
+  const char* kind;  // in testpmd's words, such as "Fixed STRING"
+  std::string
+      sentence;  // the command that it leads to, and its help; of several what they begin with
+  [[nodiscard]] bool typed() const noexcept { return word.front() != '<' && word.front() != '['; }
+};
+std::vector<Offer> offers(std::span<const Section> table, std::span<const std::string> words);
+
+// The words among them, sorted.
 std::vector<std::string> next_words(std::span<const Section> table,
                                     std::span<const std::string> words);
 
