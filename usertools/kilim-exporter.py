@@ -1,22 +1,33 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a running Kilim program counts, in Prometheus' text format, from EAL's telemetry socket.
+"""What a running Kilim program counts, in Prometheus' text format, from EAL's
+telemetry socket.
 
-Usage: kilim-exporter.py [--file-prefix NAME] [--socket PATH] [--listen [ADDRESS:]PORT | --once]
+Usage: kilim-exporter.py [--file-prefix NAME] [--socket PATH] [--listen
+         [ADDRESS:]PORT | --once]
 
-  --file-prefix NAME   the program's EAL option of that name, rte unless said; may be given several times
+  --file-prefix NAME   the program's EAL option of that name, rte unless said;
+                       may be given several times
   --socket PATH        the telemetry socket itself; likewise
   --listen WHERE       serve http://WHERE/metrics; 127.0.0.1:9464 unless said
   --once               print the metrics once and end
 
-Needs python3-prometheus-client. The program may come and go: kilim_up says whether it answers."""
+Needs python3-prometheus-client. The program may come and go: kilim_up says
+whether it answers."""
 
 import argparse
 import sys
 import threading
 
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+if {"-h", "--help"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit(0)
+
+try:
+    from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+except ImportError:
+    sys.exit("kilim-exporter.py: it needs prometheus_client: install python3-prometheus-client")
 
 sys.dont_write_bytecode = True
 from kilim_telemetry import Client, TelemetryError, path_of
@@ -36,7 +47,7 @@ PORT_COUNTS = {
     "rx_joined": "TCP segments that became part of the packet before them (LRO)",
     "tx_errors": "Send completions with an error",
     "keys_bound": "Mkeys bound for packets",
-    "keys_ended": "Mkeys of packets invalidated",
+    "keys_ended": "Mkeys that no packet needs any more",
     "bind_errors": "Work requests for mkeys that failed",
     "recoveries": "Queues brought back after an error",
 }

@@ -10,6 +10,7 @@
 #include "explain.hh"
 #include "kilim/device/inline_arbiter.hh"
 #include "kilim/mr/odp_caps.hh"
+#include "kilim/port/ended_keys.hh"
 #include "session.hh"
 
 namespace kilim::testpmd {
@@ -23,17 +24,18 @@ void each_native(Session& s, F&& f) {
 }
 
 void show_keys(Session& s, const Line&) {
-  each_native(s, [](uint32_t n, port::Port& p) {
+  const uint32_t keys = s.forwarder().options().keys;
+  each_native(s, [keys](uint32_t n, port::Port& p) {
     const port::PortStats c = p.stats();
     std::printf("port %u (%s): keys-bound %" PRIu64 ", keys-ended %" PRIu64 ", bind-errors %" PRIu64
                 "\n",
                 n, p.device().name(), c.keys_bound, c.keys_ended, c.bind_errors);
     for (uint32_t q = 0; p.started() && q < p.sizes().txq; q++) {
-      const port::PacketGather* g = p.packet_gather(q);
+      port::PacketGather* const g = p.packet_gather(q);
       if (g == nullptr) continue;
       const port::PacketGatherStats st = g->stats();
       std::printf("  TX queue %u: bound %" PRIu64 ", ended %" PRIu64 ", errors %" PRIu64 "%s\n", q,
-                  st.gathered, st.ended, st.errors, g->failed() ? ", down" : "");
+                  st.gathered, port::ended_keys(*g, keys), st.errors, g->failed() ? ", down" : "");
     }
   });
 }

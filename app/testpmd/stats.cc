@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include <rte_cycles.h>
@@ -46,14 +48,44 @@ constexpr CountRow drops[] = {
     {"bind-errors", "bind_errors", &port::PortStats::bind_errors},
 };
 
+// What stands behind a label, on as many lines as 80 columns take.
+class Lines {
+ public:
+  Lines(std::FILE* to, const char* label) noexcept : to_(to) {
+    column_ = static_cast<std::size_t>(std::fprintf(to, "  %-14s", label));
+  }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  ~Lines() { std::fputc('\n', to_); }
+
+  // A part that is not broken, with what separates it from the next one.
+  template <typename... A>
+  void add(const char* format, A... a) noexcept {
+    char part[columns];
+    std::snprintf(part, sizeof part, format, a...);
+    const std::size_t bytes = std::strlen(part);
+    if (column_ + 1 + bytes > columns && column_ > indent)
+      column_ =
+          static_cast<std::size_t>(std::fprintf(to_, "\n%*s", static_cast<int>(indent), "")) - 1;
+    column_ += static_cast<std::size_t>(std::fprintf(to_, " %s", part));
+  }
+
+ private:
+  static constexpr std::size_t columns = 80, indent = 16;
+  std::FILE* to_;
+  std::size_t column_;
+};
+
 void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, bool uses_keys) {
   for (const CountRow& r : traffic) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
   for (const CountRow& r : keys)
     if (uses_keys) std::fprintf(to, "  %-14s %" PRIu64 "\n", r.label, c.*r.value);
   if (c.rx_joined != 0) std::fprintf(to, "  %-14s %" PRIu64 "\n", joined.label, c.rx_joined);
-  std::fprintf(to, "  drops:        ");
-  for (const CountRow& r : drops) std::fprintf(to, " %s %" PRIu64 ",", r.label, c.*r.value);
-  std::fprintf(to, " TX-dropped %" PRIu64 "\n", tx_dropped);
+  {
+    Lines lost(to, "drops:");
+    for (const CountRow& r : drops) lost.add("%s %" PRIu64 ",", r.label, c.*r.value);
+    lost.add("TX-dropped %" PRIu64, tx_dropped);
+  }
   if (c.recoveries != 0) std::fprintf(to, "  recoveries     %" PRIu64 "\n", c.recoveries);
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
 }
@@ -74,10 +106,15 @@ constexpr chooser::Way split_ways[] = {chooser::Way::copy, chooser::Way::gather_
 
 void print_split(std::FILE* to, const PortReport& p) {
   if (p.plan.empty()) return;
-  std::fprintf(to, "  %-14s %s; sent:", "split", p.plan.c_str());
+  std::string sent = "sent:";
   for (const chooser::Way w : split_ways)
-    std::fprintf(to, " %s %" PRIu64, chooser::name_of(w), p.sent_by[static_cast<std::size_t>(w)]);
-  std::fprintf(to, "\n");
+    sent.append(" ")
+        .append(chooser::name_of(w))
+        .append(" ")
+        .append(std::to_string(p.sent_by[static_cast<std::size_t>(w)]));
+  Lines line(to, "split");
+  line.add("%s;", p.plan.c_str());
+  line.add("%s", sent.c_str());
 }
 
 void add_split(cli::JsonObject& to, const PortReport& p) {
@@ -93,16 +130,19 @@ void print_queues(std::FILE* to, const std::vector<port::RxQueueStats>& queues) 
   if (queues.size() < 2) return;
   for (std::size_t i = 0; i < queues.size(); i++) {
     const port::RxQueueStats& q = queues[i];
-    std::fprintf(to,
-                 "  RX queue %-5zu %" PRIu64 " packets, %" PRIu64 " bytes, errors %" PRIu64
-                 ", no-buffer %" PRIu64 "%s\n",
-                 i, q.packets, q.bytes, q.errors, q.no_buffer, q.down ? ", down" : "");
+    Lines line(to, ("RX queue " + std::to_string(i)).c_str());
+    line.add("%" PRIu64 " packets,", q.packets);
+    line.add("%" PRIu64 " bytes,", q.bytes);
+    line.add("errors %" PRIu64 ",", q.errors);
+    line.add("no-buffer %" PRIu64 "%s", q.no_buffer, q.down ? ", down" : "");
   }
 }
 
 void print_rate(std::FILE* to, const char* name, const Meter& m) {
-  std::fprintf(to, "  %-14s %.0f pps, %.0f bps; mean %.0f pps, %.0f bps; max %.0f pps, %.0f bps\n",
-               name, m.now.pps, m.now.bps, m.mean.pps, m.mean.bps, m.most.pps, m.most.bps);
+  Lines line(to, name);
+  line.add("%.0f pps, %.0f bps;", m.now.pps, m.now.bps);
+  line.add("mean %.0f pps, %.0f bps;", m.mean.pps, m.mean.bps);
+  line.add("max %.0f pps, %.0f bps", m.most.pps, m.most.bps);
 }
 
 void print_rates(std::FILE* to, const PortRates& r) {
@@ -180,20 +220,6 @@ uint64_t Report::tx_dropped() const noexcept {
   return sum;
 }
 
-namespace {
-
-// A key that is bound again replaces itself, so that few end by an invalidation: ended are all that
-// no packet needs any more. The worker writes what is free.
-uint64_t ended_keys(port::Port& p, const port::PortStats& c, uint32_t made) {
-  uint64_t used = 0;
-  for (uint32_t q = 0; p.started() && q < p.sizes().txq; q++)
-    if (port::PacketGather* g = p.packet_gather(q); g != nullptr)
-      used += made - std::min(made, __atomic_load_n(&g->slots()->free_count, __ATOMIC_RELAXED));
-  return c.keys_bound - std::min(c.keys_bound, used);
-}
-
-}  // namespace
-
 Report collect(Forwarder& f, double seconds, const Rates& rates) {
   Report r;
   r.mode = f.engine().name;
@@ -206,8 +232,6 @@ Report collect(Forwarder& f, double seconds, const Rates& rates) {
     r.ports.push_back({name_of(p), device_of(p), counts_of(p), 0, {}, {}, {}});
     if (f.engine().splits) r.ports.back().plan = chooser::text_of(f.plan(r.ports.size() - 1));
     if (p.native == nullptr) continue;
-    port::PortStats& c = r.ports.back().counts;
-    if (r.uses_keys) c.keys_ended = ended_keys(*p.native, c, f.options().keys);
     for (uint32_t q = 0; q < p.native->sizes().rxq; q++)
       r.ports.back().rx_queues.push_back(p.native->rx_stats(q));
   }
@@ -241,10 +265,13 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
   print_counts(to, r.total(), r.tx_dropped(), r.uses_keys);
   if (r.measures_latency) std::fputs(latency_text(r.latency).c_str(), to);
   std::fprintf(to, "  %-14s %" PRIu64 ", %.3f Mpps\n", "forwarded", r.forwarded, r.mpps());
-  std::fprintf(to,
-               "  %-14s library %.0f a packet, virtual device %.0f; the lcores were idle, or the "
-               "system took them, for %.0f%% of the time\n",
-               "cycles", r.library_cycles(), r.device_cycles(), 100 * r.idle_share());
+  {
+    Lines cycles(to, "cycles");
+    cycles.add("library %.0f a packet, virtual device %.0f;", r.library_cycles(),
+               r.device_cycles());
+    cycles.add("the lcores were idle, or the system took");
+    cycles.add("them, for %.0f%% of the time", 100 * r.idle_share());
+  }
   std::fflush(to);
 }
 

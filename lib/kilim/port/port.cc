@@ -56,14 +56,16 @@ void Port::unconfigure() noexcept {
 }
 
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
-  if (started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
+  if (started_) return Error{EBUSY, "the port is started: stop it before a queue is set up"};
+  if (queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
   if (Status s = check_rx(setup, sizes_, arena_, device().caps(), info_); !s) return s;
   rx_[queue].setup = setup;
   return Done{};
 }
 
 Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
-  if (started_ || queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
+  if (started_) return Error{EBUSY, "the port is started: stop it before a queue is set up"};
+  if (queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
   if (Status s = check_tx_buffers(setup); !s) return s;
   if (Status s = check_tx(setup, device().caps().tx, arena_.has_side()); !s) return s;
   tx_[queue].setup = setup;
@@ -250,6 +252,7 @@ void Port::end() noexcept {
     if (!rx_[i].queue->failed) rx_[i].discarded->add(rx_depth(i));
   before_ += live();
   before_.queues_down = 0;  // they go
+  before_.keys_ended = before_.keys_bound;
   drop_queues();
   started_ = false;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kilim/port/ended_keys.hh"
 #include "kilim/port/port.hh"
 
 namespace kilim::port {
@@ -113,7 +114,7 @@ PortStats Port::live() const noexcept {
     sum.queues_down += down(i) ? 1 : 0;
     if (tx_[i].gather == nullptr) continue;
     sum.keys_bound += tx_[i].gather->stats().gathered;
-    sum.keys_ended += tx_[i].gather->stats().ended;
+    sum.keys_ended += ended_keys(*tx_[i].gather, tx_[i].setup.keys);
     sum.bind_errors += tx_[i].gather->stats().errors;
   }
   return sum;
