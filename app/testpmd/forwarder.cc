@@ -55,6 +55,10 @@ bool watch_stream(void* context, worker::WaitSet& set) noexcept {
   return true;
 }
 constexpr worker::Waiting stream_waiting{arm_stream, watch_stream, nullptr};
+// The device's first poller says when there is work.
+bool watch_nothing(void*, worker::WaitSet&) noexcept {
+  return true;
+}
 // An ethdev has to be looked at.
 const worker::Waiting* stream_waits(const Stream& s) noexcept {
   return s.rx != nullptr ? &stream_waiting : nullptr;
@@ -129,10 +133,18 @@ std::optional<Exit> Forwarder::make_lanes() {
   return std::nullopt;
 }
 
-void Forwarder::add_stream(uint32_t port, uint32_t queue) {
-  uint32_t made = 0;
-  for (const Lane& l : lanes_) made += static_cast<uint32_t>(l.streams.size());
-  Lane& lane = lanes_[made % lanes_.size()];
+// Streams that follow each other are one lcore's, so that both directions of a pair of ports are;
+// the last lcores take those that remain (DPDK app/test-pmd/config.c,
+// setup_fwd_config_of_each_lcore()).
+Lane& Forwarder::lane_of(uint32_t stream) noexcept {
+  const auto lanes = static_cast<uint32_t>(lanes_.size());
+  const uint32_t each = stream_count_ / lanes, shorter = lanes - stream_count_ % lanes;
+  const uint32_t before = shorter * each;  // streams of the lcores that take none more
+  return lanes_[stream < before ? stream / each : shorter + (stream - before) / (each + 1)];
+}
+
+void Forwarder::add_stream(uint32_t made, uint32_t port, uint32_t queue) {
+  Lane& lane = lane_of(made);
   auto s = std::make_unique<Stream>();
   const uint32_t out = engine_->receives ? partner(port) : port;
   if (engine_->receives) s->rx = ports_[port].native, s->rx_ethdev = ports_[port].ethdev;
@@ -180,9 +192,42 @@ void Forwarder::tune(Stream& s) {
 
 std::optional<Exit> Forwarder::make_streams() {
   budget_ = static_cast<int64_t>(std::min<uint64_t>(options_.num_packets, INT64_MAX));
-  for (const uint32_t p : forwarding_)
-    for (uint32_t q = 0; q < streams_a_port(p); q++) add_stream(p, q);
+  // A queue of each port, then the next (config.c, rss_fwd_config_setup()).
+  uint32_t made = 0;
+  for (uint32_t q = 0; made < stream_count_; q++)
+    for (const uint32_t p : forwarding_)
+      if (q < streams_a_port(p)) add_stream(made++, p, q);
   return std::nullopt;
+}
+
+void Forwarder::add_device(Lane& lane, const worker::Poller& device) {
+  lane.devices.push_back(std::make_unique<TimedDevice>(device));
+  (void)lane.worker->add(lane.devices.back()->poller());
+}
+
+// The devices of this lane's streams, each once and before the streams. Where two are the ends of a
+// cable the first one takes in once more what the second has sent: frames would need two rounds one
+// way and one the other else, and the ports' rates would differ by that.
+void Forwarder::add_devices(Lane& lane) {
+  static constexpr worker::Waiting sleeps_as_it_is{nullptr, watch_nothing, nullptr};
+  std::vector<port::Port*> seen;
+  for (const auto& s : lane.streams) {
+    for (port::Port* p : {s->rx, s->tx}) {
+      if (p == nullptr || std::find(seen.begin(), seen.end(), p) != seen.end()) continue;
+      if (p->poller().fn != nullptr) add_device(lane, p->poller());
+      seen.push_back(p);
+    }
+  }
+  for (std::size_t i = 0; i < seen.size(); i++) {
+    worker::Poller again = seen[i]->poller();
+    const bool sends_back =
+        std::any_of(seen.begin() + static_cast<long>(i) + 1, seen.end(), [&](const port::Port* p) {
+          return !cable_of(*p).empty() && cable_of(*p) == cable_of(*seen[i]);
+        });
+    if (again.fn == nullptr || !sends_back) continue;
+    again.waiting = &sleeps_as_it_is;
+    add_device(lane, again);
+  }
 }
 
 std::optional<Exit> Forwarder::make_workers() {
@@ -199,17 +244,7 @@ std::optional<Exit> Forwarder::make_workers() {
     auto made = worker::Worker::create(config);
     if (!made) return failed("lcore " + std::to_string(lane.lcore), made.error());
     lane.worker = *std::move(made);
-    // The devices of this lane's streams, each once and before the streams.
-    std::vector<port::Port*> seen;
-    for (const auto& s : lane.streams) {
-      for (port::Port* p : {s->rx, s->tx}) {
-        if (p == nullptr || std::find(seen.begin(), seen.end(), p) != seen.end()) continue;
-        seen.push_back(p);
-        if (p->poller().fn == nullptr) continue;
-        lane.devices.push_back(std::make_unique<TimedDevice>(p->poller()));
-        (void)lane.worker->add(lane.devices.back()->poller());
-      }
-    }
+    add_devices(lane);
     for (const auto& s : lane.streams)
       (void)lane.worker->add({run_stream, s.get(), engine_->name, stream_waits(*s)});
   }

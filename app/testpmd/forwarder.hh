@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -108,7 +109,12 @@ class Forwarder {
   std::optional<Exit> make_workers();
   std::optional<Exit> make_pools(uint32_t need, uint32_t headers);
   std::optional<Exit> make_mbuf_pool(uint32_t need);
-  void add_stream(uint32_t port, uint32_t queue);
+  void add_device(Lane& lane, const worker::Poller& device);
+  void add_devices(Lane& lane);
+  // The cable at whose end a port is; empty: it has another wire.
+  [[nodiscard]] std::string_view cable_of(const port::Port& port) const;
+  void add_stream(uint32_t made, uint32_t port, uint32_t queue);
+  [[nodiscard]] Lane& lane_of(uint32_t stream) noexcept;
   void tune(Stream& stream);
   Status set_up(port::Port& port, const Stream& stream);
   std::optional<Exit> set_up_any(uint32_t port);

@@ -63,6 +63,13 @@ bool Forwarder::has_ethdevs() const noexcept {
                      [](const PortRef& p) { return p.native == nullptr; });
 }
 
+std::string_view Forwarder::cable_of(const port::Port& port) const {
+  const auto wire = options_.wires.find(port.name());
+  if (wire == options_.wires.end() || !wire->second.starts_with("cable:")) return {};
+  return std::string_view(wire->second)
+      .substr(0, wire->second.find('+'));  // what follows changes frames
+}
+
 bool Forwarder::ends_here(uint32_t port) const {
   const auto wire = options_.wires.find(name_of(ports_[port]));
   return wire != options_.wires.end() && wire->second.starts_with("cable:");

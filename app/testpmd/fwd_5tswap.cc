@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mode 5tswap: source and destination change places at each layer: addresses of Ethernet and IP,
-// ports of TCP and UDP. No checksum changes by that.
+// ports of TCP and UDP, which a first fragment has too (DPDK app/test-pmd/5tswap.c). No checksum
+// changes by that. A later fragment has payload where ports would be, and keeps it.
 #include <algorithm>
 
 #include "forward.hh"
@@ -22,7 +23,7 @@ void swap_all(std::span<std::byte> frame) noexcept {
     swap_bytes(frame.data() + l.l3 + 12, 4);
   else
     swap_bytes(frame.data() + l.l3 + 8, 16);
-  const bool ports = (l.protocol == protocol_udp || l.protocol == protocol_tcp) && !l.fragment;
+  const bool ports = (l.protocol == protocol_udp || l.protocol == protocol_tcp) && !l.later;
   if (ports && frame.size() >= l.l4 + 4) swap_bytes(frame.data() + l.l4, 2);
 }
 

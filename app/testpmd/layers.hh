@@ -53,13 +53,14 @@ inline uint16_t fold(uint64_t sum) noexcept {
 
 // Offsets; 0: there is no such header, or it is not whole.
 struct Layers {
-  uint16_t type = 0;     // behind all tags
-  uint8_t protocol = 0;  // of TCP, UDP, ICMP over IPv4, or TCP and UDP right behind IPv6's header
-  bool fragment = false;
-  uint32_t l2 = 0;   // end of addresses, tags and type; 0: no frame
-  uint32_t l3 = 0;   // IPv4's or IPv6's header
-  uint32_t l4 = 0;   // behind it; `protocol` says what
-  uint32_t end = 0;  // of the IP packet: bytes behind it are padding
+  uint16_t type = 0;      // behind all tags
+  uint8_t protocol = 0;   // of TCP, UDP, ICMP over IPv4, or TCP and UDP right behind IPv6's header
+  bool fragment = false;  // the first one, too
+  bool later = false;     // a fragment that is not the first: none of L4's header is in it
+  uint32_t l2 = 0;        // end of addresses, tags and type; 0: no frame
+  uint32_t l3 = 0;        // IPv4's or IPv6's header
+  uint32_t l4 = 0;        // behind it; `protocol` says what
+  uint32_t end = 0;       // of the IP packet: bytes behind it are padding
 };
 
 inline void find_ipv4(std::span<const std::byte> f, Layers& l) noexcept {
@@ -69,6 +70,7 @@ inline void find_ipv4(std::span<const std::byte> f, Layers& l) noexcept {
   if (bytes < 20 || f.size() < l.l2 + bytes) return;
   l.l3 = l.l2;
   l.fragment = (get16(ip + 6) & 0x3fff) != 0;
+  l.later = (get16(ip + 6) & 0x1fff) != 0;
   l.protocol = static_cast<uint8_t>(ip[9]);
   l.l4 = l.l2 + bytes;
   l.end = l.l2 + get16(ip + 2);

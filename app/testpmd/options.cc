@@ -210,7 +210,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "num-procs", "N", refuse_procs, "refused: one process"},
     {0, "latency", nullptr, &Options::latency, "a histogram of the time from a frame's arrival to its receive, by the device's time stamps"},
     {0, "screen", nullptr, &Options::screen, "statistics as a live view of 80x24; lines where stdout is no terminal"},
-    {0, "stats-period", "SECONDS", &Options::stats_period, "print statistics every SECONDS, 1 to 3600; default never", {1, 3600}},
+    {0, "stats-period", "SECONDS", &Options::stats_period, "print statistics every SECONDS, 1 to 3600; 0 and default: never", {0, 3600}},
     {0, "num-packets", "N", &Options::num_packets, "stop after N packets, 1 or more; default never", {1}},
     {0, "duration", "SECONDS", &Options::duration, "stop after SECONDS, 1 to 1000000; default never", {1, 1000000}},
     {0, "json", "[=FILE]", parse_json, "final statistics as one JSON object to FILE or, with --json alone, to stdout"},

@@ -189,6 +189,10 @@ def terminal(b):
         while tmux("capture-pane", "-p").count("Number of available ports: 2") < 2:
             assert time.monotonic() < end
             time.sleep(0.1)
+        tmux("send-keys", "-l", "set fwd ?")
+        wait("mac [Mul-choice STRING]: set fwd mac: How packets are forwarded.")
+        tmux("send-keys", "Enter")
+        wait("'fwd' is not all; known here: io mac")
         tmux("send-keys", "quit", "Enter")
         end = time.monotonic() + 20
         while tmux("list-sessions"):
@@ -307,9 +311,32 @@ def modes_of_options(b):
     b.same("in.pcap", "out.pcap")
 
 
+def alike(stats):
+    """A cable's directions carry the same, but for where the run began and ended."""
+    received = [p["rx_packets"] for p in stats["ports"]]
+    assert max(received) <= 1.1 * min(received) + 512, received
+
+
+def dealt(b):
+    """Both directions of a pair of ports are one lcore's, and the last lcores take what remains, as in dpdk-testpmd."""
+    cpus = sorted(os.sched_getaffinity(0))
+    lcores = ",".join(f"{n}@{cpus[n % len(cpus)]}" for n in range(3))
+    for queues, (one, two) in ((1, (["0/0", "1/0"], ["2/0", "3/0"])), (2, (["0/0", "1/0", "2/0", "3/0"], ["0/1", "1/1", "2/1", "3/1"]))):
+        line = [b.program, *EAL, "--lcores", lcores]
+        for n, v in enumerate(pair("d") + pair("e")):
+            line += ["--vdev", v.replace(f"net_kilim{n % 2},hca=vhca{n % 2}", f"net_kilim{n},hca=vhca{n}")]
+        line += ["--", "-i", "--nb-cores=2", "--total-num-mbufs=16384", f"--rxq={queues}", f"--txq={queues}"]
+        done = subprocess.run(line, input="show config fwd\nquit\n", text=True, capture_output=True, cwd=b.folder,
+                              timeout=SECONDS, check=True)
+        _, first, second = done.stdout.split("Logical Core ")[-3:]
+        for text, streams in ((first, one), (second, two)):
+            assert ["/".join(s) for s in re.findall(r"RX P=(\d)/Q=(\d)", text)] == streams, done.stdout
+
+
 def numbers(b):
     """Rates, cycles split in three, drops by their cause, keys where keys are; the screen is lines in a pipe."""
     stats, text = b.stats(pair("p"), "--tx-first", "--duration=2", "--stats-period=1", "--json")
+    alike(stats)
     total = stats["total"]
     assert total["forwarded"] > 64 and sum(total["drops"].values()) == 0, stats
     for port in stats["ports"]:
@@ -318,22 +345,26 @@ def numbers(b):
             assert 0 < r["mean_pps"] and 0 < r["max_pps"] and r["max_bps"] > 64 * 8 and r["pps"] <= r["max_pps"], stats
     assert total["cycles_per_packet"] > 0 and total["device_cycles_per_packet"] > 0 and 0 <= total["idle_share"] <= 1, stats
     assert text.count("---- statistics, mode io") >= 1 and text.count("---- final statistics, mode io") == 1, text
-    rate = re.findall(r"[RT]X-rate +\d+ pps, \d+ bps; mean (\d+) pps, \d+ bps; max (\d+) pps", text)
+    rate = re.findall(r"[RT]X-rate +\d+ pps, \d+ bps;\s+mean (\d+) pps, \d+ bps;\s+max (\d+) pps", text)
     assert len(rate) >= 8 and all(int(mean) > 0 for mean, _ in rate[-4:]), text
-    assert re.search(r"cycles +library \d+ a packet, virtual device \d+; the lcores were idle", text), text
+    assert re.search(r"cycles +library \d+ a packet, virtual device \d+;\s+the lcores were idle", text), text
     assert "keys-" not in text and "bound" not in text, text
     missed, text = b.stats(pair("m"), "--fwd=txonly", "--duration=1", "--rxq=2", "--txq=2", "--json")
     drops = missed["total"]["drops"]
     assert drops["rx_missed"] > 0 and sum(drops.values()) == drops["rx_missed"], drops
     assert re.search(r"drops: +RX-missed [1-9]", text) and "TX-rate q1 " in text, text
-    heard, _ = b.stats(pair("h"), "--fwd=rxonly", "--tx-first", "--duration=1", "--json")
+    heard, _ = b.stats(pair("h"), "--fwd=rxonly", "--tx-first", "--duration=1", "--json", "--stats-period=0")
     total = heard["total"]
     assert total["tx_completed"] == total["tx_packets"] == total["rx_packets"] == 64, total
     keyed, text = b.stats(pair("k"), "--fwd=umr", "--tx-first", "--duration=1", "--json")
     assert keyed["total"]["keys_bound"] == keyed["total"]["keys_ended"] > 64 and "keys-ended" in text, keyed
+    alike(keyed)
+    say(b, b.program, pair("u"), ["set fwd umr", "start tx_first", Until(
+        "show umr keys", lambda a: len(re.findall(r"port .*keys-ended [1-9]", a)) == 2
+        and len(re.findall(r"TX queue 0: bound [1-9]\d*, ended [1-9]", a)) == 2), "stop", "quit"])
     done = b.run(pair("s"), "--tx-first", "--duration=2", "--screen")
     assert "\x1b" not in done.stdout and "---- statistics, mode io" in done.stdout, done.stdout
 
 
 if __name__ == "__main__":
-    main((commands, flows, levels, queues, hostile, terminal, attached, renumbered, options, modes_of_options, numbers), *sys.argv[1:])
+    main((commands, flows, levels, queues, hostile, terminal, attached, renumbered, options, modes_of_options, dealt, numbers), *sys.argv[1:])
