@@ -21,7 +21,7 @@ BUDGETS = (
     ("unit+golden+vhca under ASan", ("asan",), 10),
     ("style", ("style",), 2), ("tidy", ("tidy",), 10), ("abi", ("abi",), 1), ("unit", ("unit",), 3),
     ("vhca", ("vhca",), 3), ("golden", ("golden",), 3), ("e2e", ("e2e",), 4),
-    ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 2),
+    ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 3),
     ("fuzz", ("build-fuzz", "fuzz"), 5), ("callgrind", ("callgrind",), 3),
     ("memcheck", ("memcheck",), 6), ("threads", ("build-tsan", "tsan"), 3), ("seeds", ("seeds",), 1), ("install", ("install",), 5),
     ("first minute", ("fresh-build", "fresh"), 10),
