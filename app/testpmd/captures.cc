@@ -48,6 +48,7 @@ bool Captures::end(const port::Port* port, worker::Quiescence* workers, std::FIL
     c->set_workers(workers);
     const Status s = c->stop();
     say(to, *c, s ? "" : s.error().what);
+    incomplete_ = incomplete_ || !c->stats().whole();
     return s.ok() || s.error().code != ETIMEDOUT;
   });
   return all_.size() != before;

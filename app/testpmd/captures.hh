@@ -22,11 +22,14 @@ class Captures {
   // Ends the port's, or with null all, and says what is in the files. `workers` serve the ports
   // now; null: nobody does. False: there was none.
   bool end(const port::Port* port, worker::Quiescence* workers, std::FILE* to);
+  // A capture that has ended lacks packets.
+  [[nodiscard]] bool incomplete() const noexcept { return incomplete_; }
   // Says what there is.
   void show(std::FILE* to) const;
 
  private:
   std::vector<std::unique_ptr<capture::Capture>> all_;
+  bool incomplete_ = false;
 };
 
 }  // namespace kilim::testpmd

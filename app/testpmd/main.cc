@@ -164,7 +164,9 @@ int interact(const Options& options) {
   if (session.running()) session.stop();
   (void)session.end_captures(nullptr);
   std::printf("\nBye...\n");
-  return session.failed() ? 1 : 0;
+  // What somebody began at the prompt is told there.
+  const bool missing = !options.captures.empty() && session.captures().incomplete();
+  return session.failed() || missing ? 1 : 0;
 }
 
 int forward(const Options& options) {
@@ -184,7 +186,7 @@ int forward(const Options& options) {
   Control control(forwarder, options, live);
   const Report r = control.run();
   (void)captures.end(nullptr, nullptr, live);
-  return report(options, r, control.lost());
+  return report(options, r, control.lost() || captures.incomplete());
 }
 
 int run(const Options& options) {

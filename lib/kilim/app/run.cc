@@ -202,13 +202,17 @@ std::string start_captures(std::span<const std::string> specs, worker::Quiescenc
   return "";
 }
 
-void end_captures(const Program& program, Captures& captures) {
+// False: packets are missing in a file.
+bool end_captures(const Program& program, Captures& captures) {
+  bool whole = true;
   for (const auto& c : captures) {
     const Status s = c->stop();
     const capture::CaptureStats n = c->stats();
     std::printf("%s: %s: %" PRIu64 " packets, %" PRIu64 " left out%s%s\n", program.name,
                 c->file().c_str(), n.written, n.dropped, s ? "" : ": ", s ? "" : s.error().what);
+    whole = whole && c->stats().whole();
   }
+  return whole;
 }
 
 int run_on_eal(Program program, std::span<char* const> words) {
@@ -240,9 +244,9 @@ int run_on_eal(Program program, std::span<char* const> words) {
   std::fflush(stdout);
   Control control(**frame, program, alone);
   run_workers(**frame, control, alone);
-  end_captures(program, captures);
+  const bool whole = end_captures(program, captures);
   report(**frame, program);
-  return control.lost() ? 1 : 0;
+  return control.lost() || !whole ? 1 : 0;
 }
 
 void catch_signals() noexcept {

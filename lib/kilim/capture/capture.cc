@@ -109,12 +109,14 @@ Capture::~Capture() {
   while (running_) (void)stop();  // it says ETIMEDOUT each second that a worker is stuck
 }
 
+// Until the writer has ended: a second behind begin_to_end() at the latest.
 Status Capture::stop() {
   if (tapped_)
     if (Status s = port_.clear_tap(config_.workers); !s) return s;
   tapped_ = false;
   if (running_) {
     ending_.store(true, std::memory_order_release);
+    file_.begin_to_end();
     pthread_join(writer_, nullptr);
     running_ = false;
   }

@@ -36,6 +36,7 @@ struct CaptureStats {
   uint64_t written = 0;  // packets in the file, or on their way into it
   uint64_t dropped = 0;  // packets that are not: no record was free, or the file took no more
   bool failed = false;   // the file takes no more
+  [[nodiscard]] bool whole() const noexcept { return dropped == 0 && !failed; }
 };
 
 class Capture {
@@ -50,8 +51,9 @@ class Capture {
 
   // Who serves the port from now on, as CaptureConfig::workers.
   void set_workers(worker::Quiescence* workers) noexcept { config_.workers = workers; }
-  // Ends: when it returns the file is complete. ETIMEDOUT: a worker is stuck in a burst, and the
-  // capture goes on until it is asked again; EIO: something is missing in the file.
+  // Ends: when it returns the file is complete; a pipe that is not read costs a second. ETIMEDOUT:
+  // a worker is stuck in a burst, and the capture goes on until it is asked again; EIO: something
+  // is missing in the file.
   Status stop();
   // Any thread.
   [[nodiscard]] CaptureStats stats() const noexcept;

@@ -63,9 +63,9 @@ uint32_t low(uint64_t v) noexcept {
 
 Result<PcapngFile> PcapngFile::create(const std::string& path, const std::string& interface,
                                       uint32_t snap_bytes) {
-  std::FILE* f = std::fopen(path.c_str(), "wbe");
-  if (f == nullptr) return Error{errno, "the capture's file cannot be written"};
-  PcapngFile file(f);
+  Result<Outlet> outlet = Outlet::open(path);
+  if (!outlet) return outlet.error();
+  PcapngFile file(*std::move(outlet));
   Block section(section_header);
   section.put(byte_order), section.put(uint16_t{1}), section.put(uint16_t{0});  // version 1.0
   section.put(UINT64_MAX);  // the section's length is not said
@@ -77,7 +77,7 @@ Result<PcapngFile> PcapngFile::create(const std::string& path, const std::string
   of_port.option(if_tsresol, nanoseconds);
   for (Block* b : {&section, &of_port}) {
     const std::string& bytes = b->bytes();
-    (void)file.write(bytes.data(), bytes.size());
+    (void)file.outlet_.write(bytes.data(), bytes.size());
   }
   if (!file.flush()) return Error{errno, "the capture's file takes no bytes"};
   return file;
@@ -105,18 +105,18 @@ bool PcapngFile::add(const PacketInfo& info, std::span<const std::byte> bytes) n
   const Tail tail{epb_flags, 4, static_cast<uint32_t>(info.direction),
                   epb_queue, 4, info.queue,
                   opt_end,   0, length};
-  return write(&head, sizeof head) && write(bytes.data(), bytes.size()) && write(zeros, padding) &&
-         write(&tail, sizeof tail);
+  return outlet_.write(&head, sizeof head) && outlet_.write(bytes.data(), bytes.size()) &&
+         outlet_.write(zeros, padding) && outlet_.write(&tail, sizeof tail);
 }
 
 bool PcapngFile::end(uint64_t seen, uint64_t dropped, uint64_t ns) noexcept {
-  if (file_ == nullptr) return false;
+  if (!std::exchange(open_, false)) return false;
   Block b(interface_statistics);
   b.put(uint32_t{0}), b.put(high(ns)), b.put(low(ns));
   b.option(isb_ifrecv, seen), b.option(isb_ifdrop, dropped);
   const std::string& bytes = b.bytes();
-  const bool written = write(bytes.data(), bytes.size());
-  return std::fclose(file_.release()) == 0 && written;
+  const bool written = outlet_.write(bytes.data(), bytes.size());
+  return outlet_.close() && written;
 }
 
 }  // namespace kilim::capture

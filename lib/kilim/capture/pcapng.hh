@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes packets to a file of the format pcapng (IETF draft-ietf-opsawg-pcapng: section header,
 // interface description, enhanced packet and interface statistics blocks), which Wireshark, tshark
-// and libpcap read. One interface of Ethernet frames, nanoseconds. Owner: one thread; blocks as
-// write(2) does.
+// and libpcap read. One interface of Ethernet frames, nanoseconds. Owner: one thread; waits for a
+// pipe's reader as outlet.hh says.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kilim/base/result.hh"
+#include "kilim/capture/outlet.hh"
 
 namespace kilim::capture {
 
@@ -27,7 +27,7 @@ struct PacketInfo {
 
 class PcapngFile {
  public:
-  // Makes the file, or empties it. The error of open(2).
+  // Makes the file, or empties it. The error of Outlet::open().
   static Result<PcapngFile> create(const std::string& path, const std::string& interface,
                                    uint32_t snap_bytes);
 
@@ -36,20 +36,15 @@ class PcapngFile {
   // What was seen and what is missing, at the end; then closes the file. False: something is not
   // in the file.
   bool end(uint64_t seen, uint64_t dropped, uint64_t ns) noexcept;
-  bool flush() noexcept { return file_ != nullptr && std::fflush(file_.get()) == 0; }
+  bool flush() noexcept { return outlet_.flush(); }
+  // Of another thread: the writer is to end soon, whether a pipe is read or not.
+  void begin_to_end() noexcept { outlet_.begin_to_end(); }
 
  private:
-  struct Close {
-    void operator()(std::FILE* f) const noexcept { std::fclose(f); }
-  };
-  explicit PcapngFile(std::FILE* f) noexcept : file_(f) {}
-  bool write(const void* bytes, std::size_t n) noexcept {
-    good_ = good_ && std::fwrite(bytes, 1, n, file_.get()) == n;
-    return good_;
-  }
+  explicit PcapngFile(Outlet outlet) noexcept : outlet_(std::move(outlet)) {}
 
-  std::unique_ptr<std::FILE, Close> file_;
-  bool good_ = true;
+  Outlet outlet_;
+  bool open_ = true;
 };
 
 }  // namespace kilim::capture
