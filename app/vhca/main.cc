@@ -87,6 +87,7 @@ bool add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
     const bool forbidden = !netdev.ok() && made.empty() && !launch.netdevs_answered;
     if (forbidden && !wires_need_network(launch) && enter_network_namespace()) {
       entered = true;
+      launch.netdevs_hidden = true;
       netdev = make_netdev(vhca::mac_of(device.attach), device.attach.ips);
     }
     launch.netdevs_answered = !netdev.ok();
@@ -115,7 +116,7 @@ Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
 [[noreturn]] void run_command(const Options& options, const Command& command,
                               const std::string& library, const sigset_t& signals) {
   if (options.mount) {
-    if (Status mounted = mount_over_sysfs(options.launch.tree); !mounted.ok()) {
+    if (Status mounted = mount_over_sysfs(options.launch.tree, options.pci); !mounted.ok()) {
       ::_exit(complain("--sysfs mount", mounted.error().what, exit_refused));
     }
   } else {

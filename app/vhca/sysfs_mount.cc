@@ -72,6 +72,20 @@ Status cover(const std::string& path) {
   return Done{};
 }
 
+// The tree has the machine's own functions beside the devices. A machine without a PCI bus has no
+// place for them: it is made as the classes' is.
+Status add_functions(const std::string& tree) {
+  const std::string bus = "/sys/bus", devices = "/pci/devices";
+  if (::access((bus + devices).c_str(), F_OK) != 0) {
+    if (Status covered = cover(bus); !covered.ok()) return covered;
+    ::mkdir((bus + "/pci").c_str(), 0755);
+    ::mkdir((bus + devices).c_str(), 0755);
+  }
+  if (!bind(tree + "/bus" + devices, bus + devices))
+    return Error{errno, "the devices cannot be mounted in /sys/bus/pci/devices"};
+  return Done{};
+}
+
 // Beside those of real cards. A kernel without debugfs has no place for it: then they are missing.
 Status add_debug_folders(const std::string& tree) {
   const std::string debug = "/sys/kernel/debug", cards = debug + "/mlx5";
@@ -117,7 +131,7 @@ void drop_rights() noexcept {
   (void)::syscall(SYS_capset, &header, none);
 }
 
-Status mount_over_sysfs(const std::string& tree) {
+Status mount_over_sysfs(const std::string& tree, bool functions) {
   if (Status entered = enter_namespace(); !entered.ok()) return entered;
   if (::access((class_folder + "/infiniband").c_str(), F_OK) != 0 ||
       ::access((class_folder + "/infiniband_verbs").c_str(), F_OK) != 0) {
@@ -128,6 +142,9 @@ Status mount_over_sysfs(const std::string& tree) {
     if (!bind(tree + "/class/" + name, class_folder + "/" + name)) {
       return Error{errno, "the device list cannot be mounted in /sys/class"};
     }
+  }
+  if (functions) {
+    if (Status added = add_functions(tree); !added.ok()) return added;
   }
   return add_debug_folders(tree);
 }

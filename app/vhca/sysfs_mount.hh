@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts a tree of virtual devices into this process's own view of /sys/class: a mount namespace, and
-// for an ordinary user a user namespace. Called between fork and exec, but for what says otherwise.
+// Puts a tree of virtual devices into this process's own view of /sys: a mount namespace, and for an
+// ordinary user a user namespace. Called between fork and exec, but for what says otherwise.
 #pragma once
 
 #include <string>
@@ -23,6 +23,7 @@ bool enter_user_namespace();
 // in the namespace as soon as it has become another program (capabilities(7)).
 void drop_rights() noexcept;
 
-Status mount_over_sysfs(const std::string& tree);
+// `functions`: /sys/bus/pci/devices has the devices too.
+Status mount_over_sysfs(const std::string& tree, bool functions);
 
 }  // namespace kilim::app

@@ -4,6 +4,7 @@
 SECOND_CLIENT is the client built with AddressSanitizer, or "-" where there is none.
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -143,6 +144,48 @@ class Launcher(unittest.TestCase):
         for text in ("1: CA", "00:00:00:00:00:00", "PORT_ACTIVE", "[]"):
             self.assertIn(text, out)
         self.assertFalse(os.path.exists("/sys/class/infiniband/vhca0"))
+
+    def test_interface(self):
+        """--pci shows each port's interface in sysfs, with the number that the interface has: where the machine has
+        it, where a namespace of the launcher's has, and where no kernel does"""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        code = ("import os, socket\n"
+                "place = os.environ.get('SYSFS_PATH', '/sys') + '/class/infiniband/vhca0/device/net'\n"
+                "name, = os.listdir(place)\n"
+                "where = place + '/' + name + '/'\n"
+                "said = open(where + 'ifindex').read(), open(where + 'address').read()\n"
+                "print(os.path.islink(where[:-1]), socket.if_nametoindex(name) == int(said[0]),\n"
+                "      socket.if_indextoname(int(said[0])) == name, said[1].strip())")
+        with contextlib.closing(socket.socket(type=socket.SOCK_DGRAM)) as ours:
+            ours.bind(("127.0.0.1", 0))
+            port = ours.getsockname()[1]
+        weak = ["setpriv", "--inh-caps=-net_admin", "--bounding-set=-net_admin"]
+        udp = ["--wire", f"udp:127.0.0.1:{port}:127.0.0.1:9"]
+        for before, wire, link in (([], [], True), (weak, [], False), (weak, udp, False)):
+            for sysfs in ("env", "mount"):
+                # Under the weak the kernel gives no mount namespace but in a user namespace.
+                with self.subTest(before=before, wire=wire, sysfs=sysfs):
+                    done = subprocess.run(
+                        [*before, LAUNCHER, "--pci", "--mac", "02:4b:4c:00:00:01", "--sysfs", sysfs, *wire, "--",
+                         "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60)
+                    self.assertEqual(done.stdout, f"{link} True True 02:4b:4c:00:00:01\n", done.stderr)
+
+    def test_functions(self):
+        """with --pci --sysfs mount /sys/bus/pci/devices has the device, and the machine's functions still"""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        place = "/sys/bus/pci/devices"
+        before = sorted(os.listdir(place)) if os.path.isdir(place) else []
+        code = (f"import glob, os\nours, = glob.glob('{place}/*/infiniband/vhca0')\n"
+                "function = ours.split('/')[5]\n"
+                f"rest = sorted(os.listdir('{place}'))\nrest.remove(function)\n"
+                "print(open(ours + '/../../vendor').read().strip(), rest,\n"
+                f"      all(os.path.exists('{place}/' + name + '/vendor') for name in rest))")
+        out = self.good("/usr/bin/python3", "-c", code, options=["--pci", "--sysfs", "mount"])
+        self.assertEqual(out.strip(), f"0x15b3 {before} True")
+        out = self.good("ls", place, options=["--sysfs", "mount"])
+        self.assertEqual(sorted(out.split()), before)
 
     def test_access(self):
         """a device may be read and written, says access()"""

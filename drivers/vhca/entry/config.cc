@@ -142,6 +142,7 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
   config.tree = tree;
   if (k < netdevs.size()) config.netdev = netdevs[k];
   config.netdev_answered = netdevs_answered;
+  config.netdev_hidden = netdevs_hidden;
   return config;
 }
 

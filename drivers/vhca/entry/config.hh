@@ -23,6 +23,7 @@ struct DeviceConfig {
   std::string tree;              // the sysfs tree that shows it
   std::string netdev;            // the network interface that was made for its port; empty: none
   bool netdev_answered = false;  // no kernel knows it: its ioctls are answered (entry/netdev.hh)
+  bool netdev_hidden = false;    // it is of another network namespace than /sys is
 
   [[nodiscard]] dev_t rdev() const noexcept;
 };
@@ -53,6 +54,7 @@ struct LaunchConfig {
   AttachConfig attach;               // `name` is the prefix; the k-th wire is the k-th device's
   std::vector<std::string> netdevs;  // the k-th is the k-th device's
   bool netdevs_answered = false;
+  bool netdevs_hidden = false;  // the launcher's own business: not in the environment
 
   [[nodiscard]] DeviceConfig device(uint32_t k) const;
 };

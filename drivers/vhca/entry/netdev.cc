@@ -19,15 +19,16 @@
 #include "kilim/base/fd.hh"
 #include "vhca/core/lock.hh"
 #include "vhca/entry/device_list.hh"
+#include "vhca/entry/interface_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/memory/dma.hh"
+#include "vhca/memory/dma_guard.hh"
 
 namespace kilim::vhca::netdev {
 
 namespace {
 
-constexpr unsigned first_index = 0x6b000000;  // far above the kernel's, which counts from 1
 constexpr int least_mtu = 68, most_mtu = 65535;
 
 // What the program has set; of a device by its place in the list.
@@ -86,7 +87,7 @@ int answer(std::size_t place, unsigned long request, ifreq& r) noexcept {
   Interface& i = interfaces[place];
   switch (request) {
     case SIOCGIFINDEX:
-      r.ifr_ifindex = static_cast<int>(first_index + place);
+      r.ifr_ifindex = static_cast<int>(answered_index(device_list::at(place)->config()));
       return 0;
     case SIOCGIFHWADDR: {
       const Mac mac = mac_at(place);
@@ -117,7 +118,7 @@ int answer(std::size_t place, unsigned long request, ifreq& r) noexcept {
 }  // namespace
 
 void set_address(const DeviceConfig& config, Hca& hca) noexcept {
-  if (config.netdev.empty() || config.netdev_answered) return;
+  if (config.netdev.empty()) return;
   Mac mac{};
   {
     const LockGuard guard(hca.lock);
@@ -125,6 +126,8 @@ void set_address(const DeviceConfig& config, Hca& hca) noexcept {
     if (!port) return;
     mac = port->mac;
   }
+  interface_files::set_address(config, mac);
+  if (config.netdev_answered) return;
   const Fd socket(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   config.netdev.copy(request.ifr_name, IFNAMSIZ - 1);
@@ -134,9 +137,14 @@ void set_address(const DeviceConfig& config, Hca& hca) noexcept {
   (void)raw::ioctl(socket.get(), SIOCSIFHWADDR, &request);
 }
 
-// Requests of sockets lie between these (linux/sockios.h).
+// They lie between these (linux/sockios.h).
+bool is_about_interfaces(unsigned long request) noexcept {
+  return request >= SIOCGIFNAME && request <= SIOCETHTOOL;
+}
+
 std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
-  if (request < SIOCGIFNAME || request > SIOCETHTOOL || !any_answered()) return std::nullopt;
+  if (!is_about_interfaces(request) || !any_answered()) return std::nullopt;
+  if (!dma::install()) return std::nullopt;  // perhaps no device is open yet
   ifreq r{};
   if (!dma::copy_in(&r, va_of(argument), sizeof r)) return std::nullopt;
   if (request == SIOCGIFNAME) {
@@ -154,17 +162,18 @@ std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
 std::optional<unsigned> index_of(const char* name) noexcept {
   const auto place = place_of(name);
   if (!place) return std::nullopt;
-  return first_index + static_cast<unsigned>(*place);
+  return answered_index(device_list::at(*place)->config());
 }
 
 bool name_of(unsigned index, char* name) noexcept {
-  const std::size_t place = index - first_index;
-  if (index < first_index || place >= std::min(device_list::count(), most)) return false;
-  const DeviceConfig& c = device_list::at(place)->config();
-  if (!c.netdev_answered || c.netdev.empty()) return false;
-  std::memset(name, 0, IF_NAMESIZE);
-  c.netdev.copy(name, IF_NAMESIZE - 1);
-  return true;
+  for (std::size_t i = 0; i < std::min(device_list::count(), most); i++) {
+    const DeviceConfig& c = device_list::at(i)->config();
+    if (!c.netdev_answered || c.netdev.empty() || answered_index(c) != index) continue;
+    std::memset(name, 0, IF_NAMESIZE);
+    c.netdev.copy(name, IF_NAMESIZE - 1);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace kilim::vhca::netdev

@@ -17,6 +17,14 @@ namespace netdev {
 // A wire may give a port another address than its name and seed do.
 void set_address(const DeviceConfig&, Hca&) noexcept;
 
+// The number of an interface that is answered here: far above the kernel's, which counts from 1.
+constexpr unsigned answered_index(const DeviceConfig& config) noexcept {
+  return 0x6b000000 + config.number;
+}
+
+// Requests of netdevice(7).
+bool is_about_interfaces(unsigned long request) noexcept;
+
 // Nothing: it is not about an interface that is answered here. A negative errno is an error.
 std::optional<int> ioctl(unsigned long request, void* argument) noexcept;
 std::optional<unsigned> index_of(const char* name) noexcept;

@@ -111,13 +111,16 @@ KILIM_INTERPOSED int ioctl(int fd, unsigned long request, ...) {
   va_start(arguments, request);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
+  if (netdev::is_about_interfaces(request)) check_environment_once();
   return calls::ioctl(fd, request, argument, Next<"ioctl", IoctlCall>::get());
 }
 KILIM_INTERPOSED unsigned if_nametoindex(const char* name) {
+  check_environment_once();
   if (const auto ours = netdev::index_of(name)) return *ours;
   return next_by_name(&if_nametoindex, "if_nametoindex", nullptr)(name);
 }
 KILIM_INTERPOSED char* if_indextoname(unsigned index, char* name) {
+  check_environment_once();
   if (netdev::name_of(index, name)) return name;
   return next_by_name(&if_indextoname, "if_indextoname", nullptr)(index, name);
 }

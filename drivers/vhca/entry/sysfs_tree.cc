@@ -17,31 +17,16 @@
 #include <sys/sysmacros.h>
 
 #include "vhca/entry/identity.hh"
+#include "vhca/entry/interface_files.hh"
 #include "vhca/entry/odp_files.hh"
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/entry/tree_folders.hh"
-#include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
 namespace {
 
 constexpr const char* classes[] = {"infiniband_verbs", "infiniband"};
-
-bool make_folders(const std::string& path) {
-  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
-    const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return false;
-    if (at == std::string::npos) return true;
-  }
-}
-
-bool write_file(const std::string& path, std::string text) {
-  if (text.empty() || text.back() != '\n') text += '\n';
-  const Fd file(
-      raw::open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-}
 
 struct File {
   const char* path;
@@ -70,12 +55,6 @@ std::string modalias(const Profile& p) {
               unsigned{p.pci_device}, unsigned{p.pci_vendor});
 }
 
-// The port's network interface: one that was made for it, else what its wire is; empty: none.
-std::string interface_of(const DeviceConfig& d) {
-  if (!d.netdev.empty() || d.attach.wires.empty()) return d.netdev;
-  return std::string(interface_of_wire(d.attach.wires.front()));
-}
-
 // A function of the root complex, as in /sys/devices (Linux, Documentation/PCI/sysfs-pci.rst): an
 // address that neither the machine nor another device of the tree has.
 std::string free_pci_folder(const std::string& root, uint32_t number) {
@@ -98,17 +77,6 @@ bool link_to_bus(const std::string& root, const std::string& folder) {
   return ::symlink(folder.c_str(), to.c_str()) == 0;
 }
 
-// An interface that the launcher made may be another namespace's than the one that /sys shows. A
-// tap: is made by whoever opens the device: until then the link leads nowhere.
-bool write_interface(const std::string& folder, const DeviceConfig& d) {
-  const std::string interface = interface_of(d);
-  if (interface.empty()) return true;
-  const std::string to = folder + "/net/" + interface;
-  if (!d.netdev.empty()) return write_files(to, {{"dev_port", "0"}, {"dev_id", "0x0"}});
-  return make_folders(folder + "/net") &&
-         ::symlink(("/sys/class/net/" + interface).c_str(), to.c_str()) == 0;
-}
-
 bool write_pci_folder(const std::string& folder, const DeviceConfig& d, const Profile& p) {
   const std::string address = folder.substr(folder.rfind('/') + 1);
   // No BAR can be mapped: seven regions of nothing (Linux, pci-sysfs.c, resource_show()).
@@ -129,7 +97,7 @@ bool write_pci_folder(const std::string& folder, const DeviceConfig& d, const Pr
                            {"numa_node", "-1"}});
   return written &&
          ::symlink("../../../bus/pci/drivers/mlx5_core", (folder + "/driver").c_str()) == 0 &&
-         write_interface(folder, d);
+         interface_files::write(folder, d);
 }
 
 bool write_device_folder(const std::string& folder, const Profile& p) {
@@ -166,7 +134,7 @@ bool write_gid_types(const std::string& folder, const DeviceConfig& d) {
 // The interface of each GID (Linux, drivers/infiniband/core/sysfs.c, show_port_gid_attr_ndev):
 // there is no such file where there is no interface, and reading it fails on a card.
 bool write_interfaces(const std::string& folder, const DeviceConfig& d) {
-  const std::string interface = interface_of(d);
+  const std::string interface = interface_files::name_of(d);
   if (interface.empty()) return true;
   const std::size_t count = identity_of(d.attach).gids.size();
   for (std::size_t i = 0; i < count; i++) {

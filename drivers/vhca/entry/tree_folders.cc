@@ -2,6 +2,7 @@
 // Reads /proc and the locks of the folders: proc(5), /proc/PID/stat.
 #include "vhca/entry/tree_folders.hh"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +51,21 @@ std::string base_folder() {
   const char* runtime = ::secure_getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && runtime[0] == '/' && ::access(runtime, W_OK) == 0) return runtime;
   return "/tmp";
+}
+
+bool make_folders(const std::string& path) {
+  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
+    const std::string part = path.substr(0, at);
+    if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return false;
+    if (at == std::string::npos) return true;
+  }
+}
+
+bool write_file(const std::string& path, std::string text) {
+  if (text.empty() || text.back() != '\n') text += '\n';
+  const Fd file(
+      raw::open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 void remove_all(const std::string& path) noexcept {

@@ -15,6 +15,12 @@ inline constexpr const char* tree_prefix = "kilim-vhca.";  // of a folder's name
 // Where they lie: XDG_RUNTIME_DIR, or /tmp.
 std::string base_folder();
 
+// Makes a folder and those above it that are missing. False: errno says why not.
+bool make_folders(const std::string& path);
+
+// A file that holds `text`, with a newline at its end. False: errno says why not.
+bool write_file(const std::string& path, std::string text);
+
 // Removes a folder and all in it, on this file system; what cannot be removed stays.
 void remove_all(const std::string& path) noexcept;
 

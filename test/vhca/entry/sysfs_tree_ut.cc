@@ -10,12 +10,15 @@
 #include <string>
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ut.hh"
+#include "vhca/entry/interface_files.hh"
 #include "vhca/entry/mapped_file.hh"
+#include "vhca/entry/netdev.hh"
 #include "vhca/entry/sysfs_tree.hh"
 
 using namespace kilim;
@@ -108,6 +111,41 @@ void shows_the_interface_of_its_wire() {
   EQUAL(line_of(device + "0/ports/1/gid_attrs/ndevs/1"), "lo");
   CU_ASSERT(!exists(device + "1/device/net") && !exists(device + "1/ports/1/gid_attrs/ndevs"));
   tree->erase();
+}
+
+// A launcher may be in another network namespace than the one that /sys shows, and a kernel may
+// have no interface at all: then files say what the interface is.
+void shows_the_interface_that_was_made_for_it() {
+  namespace fs = std::filesystem;
+  auto tree = SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  DeviceConfig shown = device_named("net0", 0), hidden = device_named("net1", 1),
+               answered = device_named("net2", 2);
+  shown.netdev = hidden.netdev = "lo";
+  hidden.netdev_hidden = answered.netdev_answered = true;
+  answered.netdev = "kilim77";
+  hidden.tree = tree->path();
+  hidden.attach.mac = answered.attach.mac = "02:4b:4c:00:00:09";
+  CU_ASSERT_FATAL(tree->add(shown, Profile{}).ok() && tree->add(hidden, Profile{}).ok() &&
+                  tree->add(answered, Profile{}).ok());
+  const std::string device = tree->path() + "/class/infiniband/net";
+  const std::string real = std::to_string(::if_nametoindex("lo"));
+  CU_ASSERT(fs::is_symlink(device + "0/device/net/lo"));
+  EQUAL(line_of(device + "0/device/net/lo/ifindex"), real);
+  EQUAL(line_of(device + "0/device/net/lo/mtu"), line_of("/sys/class/net/lo/mtu"));
+  CU_ASSERT(!fs::is_symlink(device + "1/device/net/lo"));
+  EQUAL(line_of(device + "1/device/net/lo/ifindex"), real);
+  EQUAL(line_of(device + "1/device/net/lo/address"), "02:4b:4c:00:00:09");
+  interface_files::set_address(hidden, {2, 0, 0, 0, 0, 1});
+  interface_files::set_address(shown, {2, 0, 0, 0, 0, 1});
+  EQUAL(line_of(device + "1/device/net/lo/address"), "02:00:00:00:00:01");
+  EQUAL(line_of(device + "0/device/net/lo/address"), "00:00:00:00:00:00");
+  EQUAL(line_of(device + "2/device/net/kilim77/ifindex"),
+        std::to_string(netdev::answered_index(answered)));
+  for (const char* file : {"address", "dev_id", "dev_port", "flags", "mtu", "operstate", "type"})
+    CU_ASSERT(!line_of(device + "2/device/net/kilim77/" + file).empty());
+  tree->erase();
+  EQUAL(line_of("/sys/class/net/lo/address"), "00:00:00:00:00:00");
 }
 
 void refuses_a_name_twice() {
@@ -232,6 +270,8 @@ const test::Case cases[] = {
     {"a device is a function of the PCI bus, and the classes have links to it",
      is_a_function_of_the_bus},
     {"a device whose wire is an interface shows it", shows_the_interface_of_its_wire},
+    {"a device for whose port an interface was made shows it, number and all",
+     shows_the_interface_that_was_made_for_it},
     {"a second device of the same name is refused and leaves nothing", refuses_a_name_twice},
     {"GUID and address follow from name and seed", guid_and_address_follow_from_the_seed},
     {"folders of dead processes are removed, of living ones not", leftovers_of_the_dead_go},
