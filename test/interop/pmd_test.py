@@ -110,6 +110,37 @@ class Pmd(Bench):
         session.command("set promisc 0 on")
         self.assertEqual(neighbour.exchange(ours + theirs), ours + theirs)
 
+    def test_xstats(self):
+        """the port's interface tells the driver what it has carried and lost, by the names that the driver looks for"""
+        kinds = (("unicast", pmd.MAC, 20), ("multicast", b"\x01\0\x5e\0\0\7", 5), ("broadcast", b"\xff" * 6, 3))
+        frames = [pmd.udp(i, 100 + i, dst=to) for _, to, count in kinds for i in range(count)]
+        for path in ("A", "D"):
+            with self.subTest(path=path):
+                session, neighbour = self.dgram(path)
+                session.commands(*RETRY, "start", "clear port xstats 0")
+                for rounds in (1, 2):
+                    self.assertEqual(len(neighbour.exchange(frames)), len(frames))
+                    said = session.command("show port xstats 0")
+                    told = {name: int(n) for name, n in re.findall(r"^(\w+): (\d+)$", said, re.M)}
+                    for way in ("rx", "tx"):
+                        for kind, _, count in kinds:
+                            sizes = sum(range(100, 100 + count))
+                            self.assertEqual((told[f"{way}_{kind}_packets"], told[f"{way}_{kind}_bytes"]),
+                                             (rounds * count, rounds * sizes), said)
+                        # A port counts check sequences too.
+                        self.assertEqual(told[f"{way}_phy_packets"], rounds * len(frames))
+                        self.assertEqual(told[f"{way}_phy_bytes"], rounds * sum(len(f) + 4 for f in frames))
+                    self.assertEqual((told["rx_wqe_errors"], told["rx_phy_crc_errors"], told["rx_good_packets"]),
+                                     (0, 0, rounds * len(frames)))
+                session.command("clear port xstats 0")
+                said = session.command("show port xstats 0")
+                # The driver's own counts stay.
+                told = re.findall(r"^([rt]x_(?:phy|unicast|multicast|broadcast)_\w+): (\d+)$", said, re.M)
+                self.assertGreater(len(told), 16)
+                self.assertEqual({n for _, n in told}, {"0"}, said)
+                self.assertNotIn("unable", session.text())
+                session.end()
+
     def test_flows(self):
         """rules of rte_flow choose a queue, drop, mark, count and spread"""
         for path in ("A", "B", "D"):

@@ -110,7 +110,7 @@ Result<Instance*> Device::instance() {
     port_files::connect(instance->hca(), config_.tree, config_);
   }
   publish_identity(config_, instance->hca());
-  netdev::set_address(config_, instance->hca());
+  netdev::use(config_, instance->hca());
   rdmacm::add_adapter(instance->hca());
   live_.store(instance, std::memory_order_release);
   return instance;

@@ -19,6 +19,7 @@
 #include "kilim/base/fd.hh"
 #include "vhca/core/lock.hh"
 #include "vhca/entry/device_list.hh"
+#include "vhca/entry/ethtool.hh"
 #include "vhca/entry/interface_files.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/ports.hh"
@@ -117,17 +118,18 @@ int answer(std::size_t place, unsigned long request, ifreq& r) noexcept {
 
 }  // namespace
 
-void set_address(const DeviceConfig& config, Hca& hca) noexcept {
-  if (config.netdev.empty()) return;
+void use(const DeviceConfig& config, Hca& hca) noexcept {
+  if (interface_files::name_of(config).empty()) return;
   Mac mac{};
   {
     const LockGuard guard(hca.lock);
+    count_casts(hca);
     const Result<PortAttr> port = query_port(hca, 1);
     if (!port) return;
     mac = port->mac;
   }
   interface_files::set_address(config, mac);
-  if (config.netdev_answered) return;
+  if (config.netdev.empty() || config.netdev_answered) return;
   const Fd socket(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   config.netdev.copy(request.ifr_name, IFNAMSIZ - 1);
@@ -143,7 +145,8 @@ bool is_about_interfaces(unsigned long request) noexcept {
 }
 
 std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
-  if (!is_about_interfaces(request) || !any_answered()) return std::nullopt;
+  const bool statistics = request == SIOCETHTOOL && device_list::count() != 0;
+  if (!is_about_interfaces(request) || (!statistics && !any_answered())) return std::nullopt;
   if (!dma::install()) return std::nullopt;  // perhaps no device is open yet
   ifreq r{};
   if (!dma::copy_in(&r, va_of(argument), sizeof r)) return std::nullopt;
@@ -152,6 +155,9 @@ std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
     return dma::copy_out(va_of(argument), &r, sizeof r) ? 0 : -EFAULT;
   }
   r.ifr_name[IFNAMSIZ - 1] = '\0';
+  if (statistics) {
+    if (const auto told = ethtool::answer(r.ifr_name, r.ifr_data)) return told;
+  }
   const auto place = place_of(r.ifr_name);
   if (!place) return std::nullopt;
   const int result = answer(*place, request, r);

@@ -14,8 +14,10 @@ struct Hca;
 
 namespace netdev {
 
-// A wire may give a port another address than its name and seed do.
-void set_address(const DeviceConfig&, Hca&) noexcept;
+// The device is open: an interface that the launcher made has the port's address from now on, since
+// a wire may give it another one than its name and seed do; and the port counts what an interface
+// tells.
+void use(const DeviceConfig&, Hca&) noexcept;
 
 // The number of an interface that is answered here: far above the kernel's, which counts from 1.
 constexpr unsigned answered_index(const DeviceConfig& config) noexcept {

@@ -99,6 +99,8 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
   }
   port.counters.tx_packets++;
   port.counters.tx_bytes += frame.size();
+  if (port.counts_casts) [[unlikely]]
+    port.tx_casts.add(frame);
   eth.context->journal->frame_out(qp.attr.port, static_cast<uint32_t>(frame.size()));
   return {};
 }

@@ -237,7 +237,10 @@ std::size_t eth_receive_plain(EthState& eth, uint32_t number, std::size_t budget
   FrameRing::Reader in(*wire.ring);
   if (in.front().empty()) return 0;
   Row row(*eth.context);
+  const uint64_t mark = in.mark();
   const Taken all = take_row(port, in, row, budget);
+  if (port.counts_casts) [[unlikely]]
+    in.each_since(mark, [&port](std::span<const std::byte> f) { port.rx_casts.add(f); });
   in.release();
   account_received(eth, port, *wire.counters, all);
   return all.frames;

@@ -344,6 +344,8 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
   port.paused = wait;
   if (wait) return false;
   auto bytes = static_cast<uint32_t>(frame.size());
+  if (port.counts_casts && bytes >= ether_header_bytes) [[unlikely]]
+    port.rx_casts.add(frame);
   const bool filtered = port.steering.dropped();
   port.steering.count_hits(bytes);
   port.counters.rx_filtered += filtered;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kilim/prm/cqe.hh"
+#include "vhca/core/cast_counters.hh"
 #include "vhca/core/port_counters.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/flow_memo.hh"
@@ -30,6 +31,9 @@ struct EthPort {
   SharedCounter out_of_buffer;  // of all processes that use the device
   uint64_t rules_ns = 0;        // CLOCK_MONOTONIC: when a rule was last made or removed
   bool paused = false;          // the next frame waits for a receive WQE
+  bool counts_casts = false;    // an interface tells of the next two
+  CastCounters rx_casts;        // frames of the wire that are not RoCE's, delivered or not
+  CastCounters tx_casts;        // of raw packet queues
 };
 
 struct LargeReceives;  // ethernet/lro.hh

@@ -168,12 +168,20 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
   return blocks != 0 ? 1 : 0;
 }
 
-void account(Sending& s, WireCounters& wire) noexcept {
-  if (s.count.requests == 0) return;
+// The taker sees what was kept. Before that all of it is in the ring.
+void show(Sending& s, EthPort& port) noexcept {
+  if (port.counts_casts) [[unlikely]]
+    s.out.each_since(s.shown, [&port](std::span<const std::byte> f) { port.tx_casts.add(f); });
+  s.shown = s.out.mark();
   s.out.show();
+}
+
+void account(Sending& s, EthPort& to, WireCounters& wire) noexcept {
+  if (s.count.requests == 0) return;
+  show(s, to);
   wire.tx_frames += s.count.frames;
   wire.tx_bytes += s.bytes;
-  PortCounters& port = eth_port(s.e.eth, s.qp.attr.port).counters;
+  PortCounters& port = to.counters;
   port.tx_packets += s.count.frames;
   port.tx_bytes += s.bytes;
   s.e.context.journal->plain_sent(s.count);
@@ -197,7 +205,7 @@ std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
     if (wqes == 0) break;
     done += wqes;
     if (said.completes()) {
-      s.out.show();
+      show(s, port);
       take_posted_nops(e.context, qp);
       told = complete_send(e.context, qp, {said.opcode(), said.index});
     }
@@ -205,7 +213,7 @@ std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
   s.count.requests = done;
   s.count.frames += done - s.shared;  // one each of the others
   s.count.pieces += done - s.shared;
-  account(s, *wire.counters);
+  account(s, port, *wire.counters);
   if (!told) fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }

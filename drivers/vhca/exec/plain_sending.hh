@@ -59,6 +59,7 @@ struct Sending {
   static constexpr uint64_t no_key = ~uint64_t{0};
   uint64_t key = no_key, start = 0, len = 0, va = 0;
   FrameRing::Writer out;
+  uint64_t shown = out.mark();  // up to there the taker sees what was kept
   Journal::Frames count;
   uint64_t bytes = 0;
   uint64_t shared = 0;   // WQEs of many packets

@@ -103,6 +103,17 @@ void show_out_of_buffer(Hca& h, std::atomic<uint64_t>& sum, char* text) noexcept
   eth_port(h.eth, 1).out_of_buffer.use(sum, text);
 }
 
+void count_casts(Hca& h) noexcept {
+  eth_port(h.eth, 1).counts_casts = true;
+}
+
+InterfaceCounters interface_counters(Hca& h) noexcept {
+  const EthPort& port = eth_port(h.eth, 1);
+  InterfaceCounters c{port.rx_casts, port.tx_casts, eth_port_counters(h.eth, 1), {}};
+  if (Wire* wire = wire_of(h, 1)) c.wire = wire->counters();
+  return c;
+}
+
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;

@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "vhca/core/cast_counters.hh"
+#include "vhca/core/port_counters.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
 
@@ -26,6 +29,17 @@ std::optional<Mac> find_neighbour(Hca&, uint32_t port, const Gid&);
 // Port 1's frames without a receive request count in `sum` too, and show in `text`
 // (OdpStats::text_bytes). Both outlive the adapter.
 void show_out_of_buffer(Hca&, std::atomic<uint64_t>& sum, char* text) noexcept;
+
+// What a port's network interface tells of it: its frames by the kind of address, and what the port
+// and its wire have carried and lost.
+struct InterfaceCounters {
+  CastCounters rx, tx;  // without RoCE's
+  PortCounters port;
+  WireCounters wire;  // with RoCE's
+};
+// Of port 1, from count_casts() on.
+void count_casts(Hca&) noexcept;
+InterfaceCounters interface_counters(Hca&) noexcept;
 
 // Multicast groups. A queue pair that is in one cannot be destroyed.
 int join_group(Hca&, Qpn, const Gid&);

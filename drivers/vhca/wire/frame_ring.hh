@@ -41,6 +41,21 @@ class FrameRing {
     return length_bytes + (frame + 7) / 8 * 8;
   }
   void show(uint64_t tail) noexcept;  // the putter's
+  // Calls `f` with each frame from one place to another, which are all in the ring.
+  template <typename F>
+  static void each(const std::byte* mem, uint64_t from, uint64_t to, F&& f) noexcept {
+    while (from != to) {
+      const std::byte* const record = mem + from % bytes;
+      uint32_t length;
+      std::memcpy(&length, record, sizeof(length));
+      if (length == wrap_mark) {
+        from += bytes - from % bytes;
+        continue;
+      }
+      f(std::span<const std::byte>(record + length_bytes, length));
+      from += record_bytes(length);
+    }
+  }
 
   std::unique_ptr<std::byte[]> mem_;
   Fd event_;
@@ -91,6 +106,11 @@ class FrameRing::Writer {
     limit_ = 0;
   }
   void show() noexcept { ring_.show(tail_); }
+  // Calls `f` with each frame that was kept since then and was not shown.
+  template <typename F>
+  void each_since(uint64_t mark, F&& f) const noexcept {
+    each(mem_, mark, tail_, f);
+  }
 
  private:
   // At the end of the ring, where it seems full, or nobody knows. True: there is room at `at`.
@@ -157,6 +177,14 @@ class FrameRing::Reader {
   // Of frames that four() or piece() showed.
   void pop_rows(std::size_t frames, std::size_t step) noexcept {
     head_ += frames * step;
+  }
+  // Where the reader stands; and each frame that was taken since then, before release().
+  [[nodiscard]] uint64_t mark() const noexcept {
+    return head_;
+  }
+  template <typename F>
+  void each_since(uint64_t mark, F&& f) const noexcept {
+    each(mem_, mark, head_, f);
   }
   void release() noexcept {
     ring_.head_.store(head_, std::memory_order_release);

@@ -12,18 +12,27 @@ namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
 
+// To a station, to a group, or to all.
+Bytes any_cast(Random& random) {
+  Bytes f = any_frame(random);
+  const unsigned kind = below(random, 8);
+  if (kind == 0) std::fill(f.begin(), f.begin() + 6, std::byte{0xff});
+  if (kind == 1 || kind == 2) f[0] |= std::byte{1};
+  return f;
+}
+
 // One WQE of one of the forms, with one or many packets.
 void post_any(Rig& r, RawQueue& q, Random& random, std::size_t& room) {
   const auto load = [&](const Bytes& f) { return r.load(8 + room++ % 16, f); };
   prm::EthSeg eth{};
   if (below(random, 4) == 0) eth.cs_flags = prm::eth::l3_csum | prm::eth::l4_csum;
   if (below(random, 3) != 0) {
-    const Bytes f = any_frame(random);
+    const Bytes f = any_cast(random);
     return r.put(q, 0x0a, eth, r.pointer(load(f), f.size()));
   }
   Bytes segments;
   for (unsigned i = 1 + below(random, 5); i > 0; i--) {
-    const Bytes f = any_frame(random);
+    const Bytes f = any_cast(random);
     if (f.size() > 100 || below(random, 2) == 0) {
       const Bytes d = r.pointer(load(f), f.size());
       segments.insert(segments.end(), d.begin(), d.end());
@@ -45,13 +54,14 @@ Trace run_traffic(bool straight, unsigned seed) {
   Random random(seed);
   RawQueue q = r.queue(0);
   Trace t;
+  count_casts(*r.hca);
   const uint32_t rule = *create_flow(*r.hca, q.qpn, everything());
   std::size_t room = 0;
   for (int turn = 0; turn < 60; turn++) {
     const unsigned frames = below(random, 8);
     for (unsigned i = below(random, 8); i > 0; i--)
       r.receive(q, r.room(i), below(random, 16) == 0 ? 64 : 4096);
-    for (unsigned i = 0; i < frames; i++) r.far->send(any_frame(random));
+    for (unsigned i = 0; i < frames; i++) r.far->send(any_cast(random));
     for (unsigned i = below(random, 6); i > 0; i--) post_any(r, q, random, room);
     if (turn == 50) EQUAL(destroy_flow(*r.hca, rule), 0);
     r.ring(q);
@@ -61,6 +71,19 @@ Trace run_traffic(bool straight, unsigned seed) {
     note_entries(q, t);
   }
   note_counts(r, t);
+  const InterfaceCounters c = interface_counters(*r.hca);
+  for (const CastCounters& all : {c.rx, c.tx})
+    for (const CastCounters::Cast& one : {all.unicast, all.multicast, all.broadcast})
+      t.counts.insert(t.counts.end(), {one.packets, one.bytes});
+  const auto sum = [](const CastCounters& all) {
+    return all.unicast.packets + all.multicast.packets + all.broadcast.packets;
+  };
+  EQUAL(sum(c.tx), c.port.tx_packets);
+  const PortCounters& p = c.port;
+  EQUAL(sum(c.rx),
+        p.rx_packets + p.rx_no_rule + p.rx_out_of_buffer + p.rx_too_long + p.rx_queue_down);
+  CU_ASSERT(c.tx.multicast.packets > 9 && c.tx.broadcast.packets > 9);
+  CU_ASSERT(c.rx.multicast.packets > 9 && c.rx.broadcast.packets > 9);
   return t;
 }
 
@@ -167,10 +190,12 @@ void a_ring_of_frames_keeps_them_whole() {
   Random random(3);
   FrameRing ring;
   std::vector<std::byte> expected(9022);
-  uint64_t put = 0, taken = 0, full = 0;
+  uint64_t put = 0, taken = 0, full = 0, walked = 0;
   const auto length_of = [](uint64_t n) { return static_cast<uint32_t>(14 + n * 7919 % 9009); };
   while (taken < 3000) {
     FrameRing::Writer in(ring);
+    const uint64_t kept_from = in.mark();
+    walked = put;
     for (unsigned i = below(random, 12); i > 0; i--) {
       std::byte* to = nullptr;
       const bool fits = in.room(length_of(put), to);
@@ -181,8 +206,17 @@ void a_ring_of_frames_keeps_them_whole() {
       in.keep();
       put++;
     }
+    const auto is_next = [&](std::span<const std::byte> f) {
+      EQUAL_FATAL(f.size(), length_of(walked));
+      EQUAL_FATAL(f[0], static_cast<std::byte>(walked & 0xff));
+      walked++;
+    };
+    in.each_since(kept_from, is_next);
+    EQUAL_FATAL(walked, put);
     in.show();
     FrameRing::Reader out(ring);
+    const uint64_t taken_from = out.mark();
+    walked = taken;
     for (unsigned i = below(random, 8); i > 0 && taken < put; i--) {
       const std::span<const std::byte> f = out.front();
       EQUAL_FATAL(f.size(), length_of(taken));
@@ -191,6 +225,8 @@ void a_ring_of_frames_keeps_them_whole() {
       out.pop(f.size());
       taken++;
     }
+    out.each_since(taken_from, is_next);
+    EQUAL_FATAL(walked, taken);
     out.release();
   }
   CU_ASSERT(full > 10);
