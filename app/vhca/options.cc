@@ -139,7 +139,8 @@ constexpr cli::Row<Options> rows[] = {
      "  udp:HOST:PORT:HOST:PORT  from our address to a neighbour's\n"
      "  dgram:OURS:THEIRS  two unix sockets, as a QEMU guest's network card\n"
      "then, each a part of SPEC: +ip:ADDRESS, +tee:FILE and\n"
-     "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7\n"
+     "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7; with\n"
+     "+exclusive behind af_packet: its kernel does not see what rules take\n"
      "without: unix:DIR with DIR 'kilim' under XDG_RUNTIME_DIR or, where\n"
      "that is not set, 'kilim-UID' under /tmp: all processes of the user\n"
      "find each other"},

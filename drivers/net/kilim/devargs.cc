@@ -97,7 +97,7 @@ constexpr Row rows[] = {
     {"txq",      "1 to 64; default 1",                          &Devargs::txq, 1, 64, false, nullptr},
     {"rxd",      "64 to 8192, a power of two; default 1024",    &Devargs::rxd, 64, 8192, true, nullptr},
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
-    {"wire",     "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, shm:DIR, udp: or dgram: and addresses, each with +tee:FILE, +fault:...; virtual devices only", nullptr, 0, 0, false, parse_wire},
+    {"wire",     "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, shm:DIR, udp: or dgram: and addresses, each with +tee:FILE, +fault:..., af_packet: with +exclusive; virtual devices only", nullptr, 0, 0, false, parse_wire},
     {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, parse_progress},
     {"fault",    "fatal@N: the device dies with its N-th send request; wqe@N or wqe@N+M: that one fails, and each M-th behind it; virtual devices only", nullptr, 0, 0, false, parse_fault},
     {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, parse_lint},

@@ -5,9 +5,11 @@
 #include <cerrno>
 
 #include "vhca/core/core_clock.hh"
+#include "vhca/ethernet/kernel_rule.hh"
 #include "vhca/ethernet/lro.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/state.hh"
+#include "vhca/wire/kernel_rules.hh"
 
 namespace kilim::vhca {
 
@@ -16,6 +18,23 @@ constexpr uint64_t pause_look_ns =
     50'000;  // a receive WQE rings no bell: look again this much later
 constexpr uint32_t unplugged_mtu = 9000;
 constexpr uint32_t egress_rule = 1u << 31;  // of the numbers of rules
+
+KernelRules* kernel_of(const EthPort& port) noexcept {
+  return port.wire != nullptr ? port.wire->kernel_rules() : nullptr;
+}
+
+// The wire's kernel does not see what the rule takes, if the wire was asked for that. A sniffer
+// takes nothing; what a flow table further on takes is not known here.
+void tell_kernel(EthPort& port, const Qp* qp, const FlowSpec& spec, uint32_t rule) {
+  KernelRules* kernel = kernel_of(port);
+  if (kernel == nullptr || spec.type == FlowSpec::Type::sniffer) return;
+  if (qp != nullptr && qp->table != nullptr)
+    return kernel->cannot_say("it leads to a flow table beyond the port's own");
+  const KernelRule said = kernel_rule_of(spec);
+  if (said.why != nullptr) return kernel->cannot_say(said.why);
+  const auto is_known = [kernel](uint32_t other) { return kernel->has(other); };
+  kernel->add(rule, port.steering.in_front_of(rule, is_known), said.matches, spec.misses);
+}
 }  // namespace
 
 EthPort& eth_port(EthState& eth, uint32_t port) noexcept {
@@ -56,7 +75,9 @@ Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
   }
   if (spec.rewrite != nullptr) make_room(eth);
   port.rules_ns = clock_ns();
-  return port.steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
+  Result<uint32_t> rule = port.steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
+  if (rule) tell_kernel(port, qp, spec, *rule);
+  return rule;
 }
 
 int eth_destroy_flow(EthState& eth, uint32_t rule) {
@@ -67,6 +88,7 @@ int eth_destroy_flow(EthState& eth, uint32_t rule) {
     return rc;
   }
   port.rules_ns = clock_ns();
+  if (KernelRules* kernel = kernel_of(port)) kernel->remove(rule);
   return port.steering.remove(rule);
 }
 

@@ -40,6 +40,18 @@ class Steering {
   [[nodiscard]] bool uses(const Qp*) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return rules_.size(); }
 
+  // The number of the nearest rule in front of `rule`, in the order of match(), for which `has`
+  // says yes; 0: none.
+  template <typename F>
+  [[nodiscard]] uint32_t in_front_of(uint32_t rule, F&& has) const {
+    uint32_t found = 0;
+    for (const Rule& r : rules_) {
+      if (r.number == rule) break;
+      if (has(r.number)) found = r.number;
+    }
+    return found;
+  }
+
   // What match() says depends on this much of a frame alone. With the next number of version() it
   // may say something else.
   [[nodiscard]] Reach reach() const noexcept {

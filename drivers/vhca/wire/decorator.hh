@@ -42,6 +42,7 @@ class Decorator : public Wire {
   [[nodiscard]] Fd hold_notes() noexcept override { return inner_->hold_notes(); }
   [[nodiscard]] std::optional<Mac> station() const noexcept override { return inner_->station(); }
   [[nodiscard]] uint32_t interface() const noexcept override { return inner_->interface(); }
+  [[nodiscard]] KernelRules* kernel_rules() noexcept override { return inner_->kernel_rules(); }
   [[nodiscard]] bool ended() const noexcept override { return inner_->ended(); }
 
  protected:

@@ -14,6 +14,7 @@
 #include "vhca/wire/cable.hh"
 #include "vhca/wire/dgram.hh"
 #include "vhca/wire/fault.hh"
+#include "vhca/wire/kernel_rules.hh"
 #include "vhca/wire/pcap.hh"
 #include "vhca/wire/shm.hh"
 #include "vhca/wire/stations.hh"
@@ -66,7 +67,10 @@ constexpr Kind kinds[] = {
     {"dgram:", DgramWire::create, Paths::listed, false, true},
 };
 
-// A decorator, which takes what stands before it.
+// Only a packet socket sees frames that its kernel does not.
+constexpr std::string_view exclusive = "exclusive", shared_with_kernel = "af_packet:";
+
+// A decorator, which takes what stands before it. A name without ':' is the whole word.
 struct Around {
   std::string_view name;
   Made (*make)(std::unique_ptr<Wire> inner, std::string_view rest);
@@ -75,6 +79,7 @@ struct Around {
 constexpr Around decorators[] = {
     {"tee:", Tee::create, Paths::one},
     {"fault:", Fault::create},
+    {exclusive, Exclusive::create},
 };
 
 // What belongs to the port, not to the wire.
@@ -83,7 +88,7 @@ constexpr std::string_view ip_word = "ip:";
 template <typename Row, std::size_t N>
 const Row* find_row(const Row (&rows)[N], std::string_view word) {
   for (const Row& row : rows) {
-    if (word.starts_with(row.name)) return &row;
+    if (row.name.ends_with(':') ? word.starts_with(row.name) : word == row.name) return &row;
   }
   return nullptr;
 }
@@ -103,7 +108,7 @@ Status check_word(bool first, std::string_view word) {
   if (!first) {
     if (find_row(decorators, word) != nullptr) return Done{};
     if (!word.starts_with(ip_word))
-      return Error{EINVAL, "behind '+' comes ip:ADDRESS, tee:FILE or fault:WORD:RATE"};
+      return Error{EINVAL, "behind '+' comes ip:ADDRESS, tee:FILE, fault:WORD:RATE or exclusive"};
     if (parse_port_ip(word.substr(ip_word.size()))) return Done{};
     return Error{EINVAL, "behind 'ip:' comes an address of one station, 10.0.0.1/24 or fd00::1/64"};
   }
@@ -123,6 +128,9 @@ Status check(std::string_view spec) {
   Status status = Done{};
   each_word(spec, [&](bool first, std::string_view word) {
     status = check_word(first, word);
+    if (!first && word == exclusive && !spec.starts_with(shared_with_kernel))
+      status =
+          Error{EINVAL, "exclusive is a word of af_packet: alone, whose kernel sees frames too"};
     return status.ok();
   });
   return status;

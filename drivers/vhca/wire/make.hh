@@ -18,8 +18,8 @@ namespace kilim::vhca {
 inline constexpr const char* wire_spec_help =
     "unix:DIR, shm:DIR, cable:NAME, pcap:IN[:OUT], af_packet:IFACE, tap:NAME, "
     "udp:HOST:PORT:HOST:PORT "
-    "or dgram:OURS:THEIRS, then +ip:ADDRESS, +tee:FILE or "
-    "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7";
+    "or dgram:OURS:THEIRS, then +ip:ADDRESS, +tee:FILE, "
+    "+fault:drop:0.01:dup:0.01:reorder:0.01:corrupt:0.01:seed:7 or, of af_packet:, +exclusive";
 
 // Whether the kind of wire and its decorators exist and are named; nothing is opened. `why` as
 // below.

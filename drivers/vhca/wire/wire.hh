@@ -30,7 +30,8 @@ struct WireCounters {
   uint64_t rx_kernel_drops = 0;  // lost before us, as the kernel says
 };
 
-class FrameRing;  // wire/frame_ring.hh
+class FrameRing;    // wire/frame_ring.hh
+class KernelRules;  // wire/kernel_rules.hh
 
 // One direction of a wire that is a ring in memory, for who moves many frames at once: frames are
 // written or read in place, and the wire's counters are the caller's to add to.
@@ -99,6 +100,9 @@ class Wire {
   [[nodiscard]] virtual std::optional<Mac> station() const noexcept { return std::nullopt; }
   // The index of the machine's network interface whose frames these are; 0: none.
   [[nodiscard]] virtual uint32_t interface() const noexcept { return 0; }
+  // Keeps from the kernel whose interface this is what rules of the port take; null: that kernel
+  // sees all frames too, or there is none.
+  [[nodiscard]] virtual KernelRules* kernel_rules() noexcept { return nullptr; }
   // Nothing will ever come any more (a file that was read to its end).
   [[nodiscard]] virtual bool ended() const noexcept { return false; }
 };

@@ -15,6 +15,7 @@
 #include "frames_fixture.hh"
 #include "netns.hh"
 #include "ut.hh"
+#include "vhca/wire/kernel_rules.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/tunnel.hh"
@@ -263,6 +264,91 @@ void a_tag_that_the_kernel_took_out_is_back_in_the_frame() {
   }
 }
 
+// A datagram from host a to the kernel whose interface is the wire, and whether both have seen it.
+struct Datagrams {
+  static constexpr uint16_t port = 7777;
+  Wire* wire;
+  Fd to, from;
+  int sent = 0;
+
+  explicit Datagrams(Wire& w) : wire(&w), to(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    const Address here(AF_INET, "198.18.0.100", port);
+    EQUAL_FATAL(bind(to.get(), here.get(), here.bytes), 0);
+    enter(host_a);
+    from = Fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    enter(home);
+  }
+  bool wire_sees() const {
+    for (std::span<const std::byte> f; !(f = wire->peek()).empty(); wire->drop()) {
+      const PacketView v = parse_packet(f);
+      if (v.l4 == L4::udp && get_be<uint16_t>(f, v.l4_at + 2) == port) {
+        wire->drop();
+        return true;
+      }
+    }
+    return false;
+  }
+  // The kernel has handed it over, or not, when the wire has seen it.
+  bool kernel_sees() {
+    const Address there(AF_INET, "198.18.0.100", port);
+    sent++;
+    EQUAL(sendto(from.get(), &sent, sizeof(sent), 0, there.get(), there.bytes), sizeof(sent));
+    bool seen = false;
+    for (int i = 0; i < 2000 && !(seen = wire_sees()); i++) usleep(1000);
+    CU_ASSERT(seen);
+    usleep(20'000);
+    int got = 0;
+    return recv(to.get(), &got, sizeof(got), MSG_DONTWAIT) == sizeof(got) && got == sent;
+  }
+};
+
+FrameMatch to_port(uint16_t port) {
+  using From = FrameMatch::From;
+  FrameMatch m;
+  m.compares.push_back({From::type, 0, 2, false, {0xff, 0xff}, {8, 0}});
+  m.compares.push_back({From::protocol, 0, 1, false, {0xff}, {17}});
+  m.compares.push_back({From::transport,
+                        2,
+                        2,
+                        false,
+                        {0xff, 0xff},
+                        {static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port)}});
+  return m;
+}
+
+void what_a_rule_takes_the_kernel_does_not_see() {
+  CU_ASSERT(command("ip addr add 198.18.0.100/24 dev ya"));
+  std::unique_ptr<Wire> wire = *make_wire("af_packet:ya+exclusive");
+  KernelRules* rules = wire->kernel_rules();
+  CU_ASSERT_FATAL(rules != nullptr);
+  Datagrams d(*wire);
+  CU_ASSERT(d.kernel_sees());  // asks for the address of the wire's end, too
+  const FrameMatch all, ours = to_port(Datagrams::port), others = to_port(9);
+  rules->add(1, 0, {&others, 1}, false);
+  CU_ASSERT(d.kernel_sees());
+  rules->add(2, 1, {&all, 1}, false);
+  CU_ASSERT(!d.kernel_sees());
+  // A rule that leaves frames to the kernel stands where the port has it.
+  rules->add(3, 0, {&ours, 1}, true);
+  CU_ASSERT(d.kernel_sees());
+  rules->add(4, 3, {&ours, 1}, false);
+  CU_ASSERT(d.kernel_sees());
+  rules->remove(3);
+  CU_ASSERT(!d.kernel_sees() && !rules->has(3) && rules->has(4));
+  rules->remove(4);
+  CU_ASSERT(!d.kernel_sees());
+  rules->remove(2);
+  CU_ASSERT(d.kernel_sees());
+  rules->add(5, 1, {&all, 1}, false);
+  CU_ASSERT(!d.kernel_sees());
+  // The wire takes its rules along.
+  wire.reset();
+  wire = *make_wire("af_packet:ya");
+  d.wire = wire.get();
+  CU_ASSERT(d.kernel_sees());
+  CU_ASSERT(wire->kernel_rules() == nullptr);
+}
+
 constexpr Case cases[] = {
     {"the kernel's TCP over IPv4 passes with right checksums",
      the_kernels_tcp_over_ipv4_passes_with_right_checksums},
@@ -274,6 +360,7 @@ constexpr Case cases[] = {
      udp_that_the_kernel_left_unsegmented_arrives_in_pieces},
     {"a tag that the kernel took out is back in the frame",
      a_tag_that_the_kernel_took_out_is_back_in_the_frame},
+    {"what a rule takes the kernel does not see", what_a_rule_takes_the_kernel_does_not_see},
 };
 
 }  // namespace

@@ -29,12 +29,14 @@ void a_spec_is_made_absolute_where_it_names_files() {
       {"udp:127.0.0.1:1:127.0.0.1:2", "udp:127.0.0.1:1:127.0.0.1:2"},
       {"tap:x", "tap:x"},
       {"af_packet:x", "af_packet:x"},
+      {"af_packet:x+tee:y+exclusive", "af_packet:x+tee:/here/y+exclusive"},
   };
   for (auto& row : rows) {
     auto made = absolute_wire_spec(row[0], "/here");
     CU_ASSERT(made.ok() && *made == row[1]);
   }
-  for (const char* bad : {"", "x", "unix:", "unix:x+tea:y", "unix:x,y"})
+  for (const char* bad : {"", "x", "unix:", "unix:x+tea:y", "unix:x,y", "unix:x+exclusive",
+                          "af_packet:x+exclusively", "af_packet:x+exclusive:y"})
     CU_ASSERT(!absolute_wire_spec(bad, "/here").ok());
   for (const char* folder : {"", "/a,b", "/a=b", "/a+b", "/a:b"}) {
     CU_ASSERT(!absolute_wire_spec("unix:x", folder).ok());
@@ -43,11 +45,10 @@ void a_spec_is_made_absolute_where_it_names_files() {
 }
 
 void a_misspelt_wire_is_refused_with_the_nearest_one() {
-  const char* rows[][2] = {{"uniix:/tmp/x", "'unix:'"},
-                           {"calbe:x", "'cable:'"},
-                           {"af_packett:eth0", "'af_packet:'"},
-                           {"cable:a+fauult:drop:0.1", "'fault:'"},
-                           {"cable:a+teee:x", "'tee:'"}};
+  const char* rows[][2] = {
+      {"uniix:/tmp/x", "'unix:'"},         {"calbe:x", "'cable:'"},
+      {"af_packett:eth0", "'af_packet:'"}, {"cable:a+fauult:drop:0.1", "'fault:'"},
+      {"cable:a+teee:x", "'tee:'"},        {"af_packet:a+exclusivve", "'exclusive'"}};
   for (const auto& row : rows) {
     std::string why;
     CU_ASSERT(!check_wire_spec(row[0], &why).ok());
