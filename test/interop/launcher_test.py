@@ -146,17 +146,23 @@ class Launcher(unittest.TestCase):
         self.assertFalse(os.path.exists("/sys/class/infiniband/vhca0"))
 
     def test_interface(self):
-        """--pci shows each port's interface in sysfs, with the number that the interface has: where the machine has
-        it, where a namespace of the launcher's has, and where no kernel does"""
+        """--pci shows each port's interface in sysfs, with the number that the interface has, and it tells of the
+        PCI function: where the machine has it, where a namespace of the launcher's has, and where no kernel does"""
         if os.geteuid() != 0:
             self.skipTest("needs root")
-        code = ("import os, socket\n"
+        code = ("import array, fcntl, os, socket, struct\n"
                 "place = os.environ.get('SYSFS_PATH', '/sys') + '/class/infiniband/vhca0/device/net'\n"
                 "name, = os.listdir(place)\n"
                 "where = place + '/' + name + '/'\n"
                 "said = open(where + 'ifindex').read(), open(where + 'address').read()\n"
                 "print(os.path.islink(where[:-1]), socket.if_nametoindex(name) == int(said[0]),\n"
-                "      socket.if_indextoname(int(said[0])) == name, said[1].strip())")
+                "      socket.if_indextoname(int(said[0])) == name, said[1].strip())\n"
+                "info = array.array('B', struct.pack('I196x', 3))    # ETHTOOL_GDRVINFO\n"
+                "request = struct.pack('16sP16x', name.encode(), info.buffer_info()[0])\n"
+                "fcntl.ioctl(socket.socket(type=socket.SOCK_DGRAM), 0x8946, request)\n"
+                "driver, bus, count = struct.unpack('4x32s64x32s48xI16x', info.tobytes())\n"
+                "function = os.path.basename(os.path.realpath(place + '/..'))\n"
+                "print(driver.rstrip(b'\\0').decode(), bus.rstrip(b'\\0').decode() == function, count > 20)")
         with contextlib.closing(socket.socket(type=socket.SOCK_DGRAM)) as ours:
             ours.bind(("127.0.0.1", 0))
             port = ours.getsockname()[1]
@@ -169,7 +175,8 @@ class Launcher(unittest.TestCase):
                     done = subprocess.run(
                         [*before, LAUNCHER, "--pci", "--mac", "02:4b:4c:00:00:01", "--sysfs", sysfs, *wire, "--",
                          "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60)
-                    self.assertEqual(done.stdout, f"{link} True True 02:4b:4c:00:00:01\n", done.stderr)
+                    self.assertEqual(done.stdout, f"{link} True True 02:4b:4c:00:00:01\nmlx5_core True True\n",
+                                     done.stderr)
 
     def test_functions(self):
         """with --pci --sysfs mount /sys/bus/pci/devices has the device, and the machine's functions still"""
