@@ -137,8 +137,8 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
 
 std::size_t Instance::poll(std::size_t budget) noexcept {
   if (inherited_) return 0;
-  if (thread_) thread_->client_polled();
   if (hca_->idle()) {
+    if (thread_) thread_->client_polled();
     hca_->tick_core_clock();
     return 0;
   }
@@ -152,6 +152,7 @@ std::size_t Instance::poll(std::size_t budget) noexcept {
     sigaddset(&faults, SIGBUS);
     pthread_sigmask(SIG_UNBLOCK, &faults, &before);
   }
+  if (thread_) thread_->client_polled();
   std::size_t did = 0;
   if (hca_->lock.try_lock()) {
     did = hca_->run(budget);

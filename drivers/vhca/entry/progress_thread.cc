@@ -10,11 +10,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/hca.hh"
@@ -26,13 +29,30 @@ namespace {
 constexpr uint64_t second_ns = 1'000'000'000;
 constexpr std::size_t stack_bytes = 1 << 20;
 constexpr std::size_t signal_stack_bytes = 128 << 10;
-constexpr int look_in_ms = 1;     // while clients poll, or pages cannot be watched
-constexpr int fruitless_max = 2;  // wake-ups by a wire whose frame cannot be taken yet
+constexpr uint64_t us_ns = 1'000, ms_ns = 1'000'000;
+constexpr int look_in_ms = 1;  // while pages cannot be watched, or wires not be asked
+constexpr uint64_t no_end = UINT64_MAX;
+// How long a sleep without a timer lasts before it is looked whether its descriptors are still the
+// thread's: a client that closes them all and has others behind the numbers would never end it.
+constexpr uint64_t descriptor_look_ns = 100 * ms_ns;
+constexpr int fruitless_max = 2;         // wake-ups by a wire whose frame cannot be taken yet
+constexpr int fruitless_beside_max = 8;  // the same beside clients, which may have taken it
 
 uint64_t now_ns() noexcept {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * second_ns + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// Where the program was started to run. A DPDK program opens the device on an lcore, a thread that
+// is bound to one processor and spins on it: ours would share it for ever.
+struct Processors {
+  cpu_set_t set;
+  bool known = false;
+};
+Processors first_processors;
+[[gnu::constructor]] void note_processors() noexcept {
+  first_processors.known = ::sched_getaffinity(0, sizeof(cpu_set_t), &first_processors.set) == 0;
 }
 
 void pause_briefly() noexcept {
@@ -64,8 +84,7 @@ void ask_for_short_slices() noexcept {
 }  // namespace
 
 bool ProgressThread::start() noexcept {
-  wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_) return false;
+  if (!wake_.open()) return false;
   if (under_valgrind()) {
     timed_.store(true, std::memory_order_relaxed);
   } else if (const char* why = protect_.open(); why != nullptr) {
@@ -83,6 +102,8 @@ bool ProgressThread::start() noexcept {
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, stack_bytes);
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  if (first_processors.known)
+    pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &first_processors.set);
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
   pthread_t thread;
   const bool ok = pthread_create(&thread, &attr, &ProgressThread::main, this) == 0;
@@ -101,6 +122,7 @@ void* ProgressThread::main(void* self) noexcept {
     sigaltstack(&stack, nullptr);
   }
   pthread_setname_np(pthread_self(), "kilim-vhca");
+  ::prctl(PR_SET_TIMERSLACK, us_ns, 0, 0, 0);  // ordinary threads' sleeps end up to 50 us late
   ask_for_short_slices();
   static_cast<ProgressThread*>(self)->run();
   return nullptr;
@@ -118,8 +140,7 @@ void ProgressThread::look_often() noexcept {
 
 void ProgressThread::kick() noexcept {
   if (!asleep_.load(std::memory_order_seq_cst)) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = raw::write(wake_.get(), &one, sizeof(one));
+  wake_.call();
 }
 
 std::size_t ProgressThread::work() noexcept {
@@ -132,28 +153,23 @@ std::size_t ProgressThread::work() noexcept {
 
 ProgressCounts ProgressThread::counts() const noexcept {
   return {turns_.load(std::memory_order_relaxed), sleeps_.load(std::memory_order_relaxed),
-          traps_.load(std::memory_order_relaxed), system_calls_.load(std::memory_order_relaxed)};
-}
-
-bool ProgressThread::clients_poll() noexcept {
-  const uint64_t polls = client_polls_.load(std::memory_order_relaxed);
-  return std::exchange(client_polls_seen_, polls) != polls;
+          traps_.load(std::memory_order_relaxed), blind_.load(std::memory_order_relaxed),
+          system_calls_.load(std::memory_order_relaxed)};
 }
 
 void ProgressThread::run() noexcept {
   for (;;) {
     if (work() != 0) {
       fruitless_wakes_ = 0;
-      empty_turns_ = 0;
+      spin_.found();
       continue;
     }
     if (store_looks_left_ != 0 &&
         hca_.doorbells.load(std::memory_order_relaxed) != doorbells_before_)
       store_looks_left_ = 0;
-    if (clients_poll()) {
-      sleep();
-    } else if (empty_turns_ < spin_turns) {
-      empty_turns_++;
+    if (polls_.any()) {
+      sleep_beside_polls();
+    } else if (spin_.take()) {
       pause_briefly();
     } else if (timed_.load(std::memory_order_relaxed)) {
       sleep();
@@ -166,29 +182,54 @@ void ProgressThread::run() noexcept {
 // Without traps: looks in again after a moment.
 void ProgressThread::sleep() noexcept {
   asleep_.store(true, std::memory_order_seq_cst);
-  wait(look_in_ms, false);
+  wait(look_in_ms * ms_ns, fruitless_wakes_ < fruitless_max);
   asleep_.store(false, std::memory_order_relaxed);
+}
+
+// Since it was asked before: how often the kernel woke the thread beyond the sleeps that it began.
+uint64_t ProgressThread::wakes_in_vain() noexcept {
+  rusage used;
+  if (::getrusage(RUSAGE_THREAD, &used) != 0) return 0;
+  const auto switches = static_cast<uint64_t>(used.ru_nvcsw);
+  const uint64_t sleeps = sleeps_.load(std::memory_order_relaxed);
+  const uint64_t beyond = switches - std::exchange(switches_seen_, switches);
+  const uint64_t begun = sleeps - std::exchange(sleeps_seen_, sleeps);
+  return beyond > begun ? beyond - begun : 0;
+}
+
+// Doorbells do not trap: who polls runs the adapter after its own.
+void ProgressThread::sleep_beside_polls() noexcept {
+  asleep_.store(true, std::memory_order_seq_cst);
+  const bool with_wires = polls_.with_wires() && fruitless_wakes_ < fruitless_beside_max;
+  const Woken woken = wait(polls_.sleep_us() * us_ns, with_wires);
+  asleep_.store(false, std::memory_order_relaxed);
+  const auto end = woken.called  ? ClientPolls::End::call
+                   : woken.frame ? ClientPolls::End::frame
+                                 : ClientPolls::End::time;
+  const uint64_t ticks = __builtin_ia32_rdtsc();
+  polls_.slept(end, ticks, end == ClientPolls::End::time ? wakes_in_vain() : 0);
 }
 
 // A client that rings or calls will do so again: after that, spin for a while.
 void ProgressThread::sleep_trapped() noexcept {
   asleep_.store(true, std::memory_order_seq_cst);
   const bool open = store_looks_left_ != 0;
-  int timeout_ms = -1;
+  uint64_t ns_max = no_end;
   if (open)
-    timeout_ms = look_in_ms << (store_looks - store_looks_left_--);
+    ns_max = look_in_ms * ms_ns << (store_looks - store_looks_left_--);
   else
     add(system_calls_, protect_.protect());
   const bool quiet = work() == 0 && !hca_.uars.pending();
-  const bool called = !quiet || wait(timeout_ms, fruitless_wakes_ < fruitless_max);
+  const bool called = !quiet || wait(ns_max, fruitless_wakes_ < fruitless_max).called;
   asleep_.store(false, std::memory_order_relaxed);
   if (!open) let_stores_go();
-  if (called) empty_turns_ = 0;
+  if (called) spin_.restart();
 }
 
 void ProgressThread::let_stores_go() noexcept {
   doorbells_before_ = hca_.doorbells.load(std::memory_order_relaxed);
   const WriteProtect::Released released = protect_.release();
+  if (released.lost) lose_descriptors();
   add(system_calls_, released.system_calls);
   if (released.traps == 0) return;
   add(traps_);
@@ -198,41 +239,65 @@ void ProgressThread::let_stores_go() noexcept {
   hca_.lock.unlock();
 }
 
-// Until a trap or a kick (true), a frame, the next timer, or `timeout_ms_max` (-1: none) has gone
-// by.
-bool ProgressThread::wait(int timeout_ms_max, bool with_wires) noexcept {
-  uint64_t deadline = UINT64_MAX;
+// Fills the answers of waited_. A client may close the thread's descriptors and have others behind
+// their numbers: poll(2) looks at numbers again each time that something wakes it, so it would not
+// end. When it does, nothing holds the old userfaultfd any more, and the kernel lets all stores go.
+void ProgressThread::poll(uint64_t ns_max) noexcept {
+  for (;;) {
+    const uint64_t ns = std::min(ns_max, descriptor_look_ns);
+    const timespec timeout{static_cast<time_t>(ns / second_ns), static_cast<long>(ns % second_ns)};
+    const int ready = ::ppoll(waited_.data(), waited_.size(), &timeout, nullptr);
+    add(system_calls_);
+    if (ready != 0 || ns == ns_max) return;
+    if (!(wake_lost_ || wake_.ours()) || !protect_.has_descriptor()) return lose_descriptors();
+    if (ns_max != no_end) ns_max -= ns;
+  }
+}
+
+// From now on the thread looks for doorbells itself, and needs none to wake it.
+void ProgressThread::lose_descriptors() noexcept {
+  protect_.lose_descriptor();
+  wake_lost_ = true;
+  if (!timed_.exchange(true))
+    std::fprintf(stderr,
+                 "kilim-vhca: the program has closed descriptors that are the device's own: "
+                 "doorbells are looked for every %d ms\n",
+                 look_in_ms);
+}
+
+// Until a trap or a kick, a frame, the next timer, or `ns_max` (no_end: none) has gone by.
+ProgressThread::Woken ProgressThread::wait(uint64_t ns_max, bool with_wires) noexcept {
+  uint64_t deadline = no_end;
   wires_.clear();
   hca_.lock.lock();
   hca_.wait_set(wires_, deadline);
   hca_.lock.unlock();
-  if (!with_wires && !wires_.empty()) timeout_ms_max = look_in_ms;
+  if (!with_wires && !wires_.empty()) {
+    ns_max = std::min(ns_max, look_in_ms * ms_ns);
+    add(blind_);
+  }
 
-  waited_.assign({{wake_.get(), POLLIN, 0}, {protect_.fd(), POLLIN, 0}});
+  waited_.assign({{wake_lost_ ? -1 : wake_.fd(), POLLIN, 0}, {protect_.fd(), POLLIN, 0}});
   if (with_wires) {
     for (int fd : wires_) waited_.push_back({fd, POLLIN, 0});
   }
-  const uint64_t now = now_ns();
-  uint64_t wait_ns =
-      timeout_ms_max < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ms_max) * 1'000'000;
-  if (deadline != UINT64_MAX) wait_ns = std::min(wait_ns, deadline > now ? deadline - now : 0);
-  timespec timeout{static_cast<time_t>(wait_ns / second_ns),
-                   static_cast<long>(wait_ns % second_ns)};
-  ::ppoll(waited_.data(), waited_.size(), wait_ns == UINT64_MAX ? nullptr : &timeout, nullptr);
-  add(sleeps_);
-  add(system_calls_);
-  if (waited_[0].revents != 0) {
-    uint64_t kicks;  // one read takes all
-    [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &kicks, sizeof(kicks));
-    add(system_calls_);
+  if (deadline != no_end) {
+    const uint64_t now = now_ns();
+    ns_max = std::min(ns_max, deadline > now ? deadline - now : 0);
   }
-  const bool called = (waited_[0].revents | waited_[1].revents) != 0;
-  bool frame = false;
-  for (std::size_t i = 2; i < waited_.size(); i++) frame = frame || waited_[i].revents != 0;
+  poll(ns_max);
+  add(sleeps_);
+  if (waited_[0].revents != 0) {
+    if (!wake_.clear()) lose_descriptors();
+    add(system_calls_, 2);
+  }
+  Woken woken{(waited_[0].revents | waited_[1].revents) != 0, false};
+  for (std::size_t i = 2; i < waited_.size(); i++)
+    woken.frame = woken.frame || waited_[i].revents != 0;
   // After a moment without the wires, one more try with them.
-  if (called || !with_wires) fruitless_wakes_ = called ? 0 : fruitless_max - 1;
-  if (frame) fruitless_wakes_++;
-  return called;
+  if (woken.called || !with_wires) fruitless_wakes_ = woken.called ? 0 : fruitless_max - 1;
+  if (woken.frame) fruitless_wakes_++;
+  return woken;
 }
 
 void ProgressThread::after_fork_in_child() noexcept {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The thread that runs an adapter whose client does not: looks at most `spin_turns` times after the
 // last work, then sleeps until a doorbell traps, a wire has a frame, a timer is due or kick().
-// While clients poll their completion queues they run the adapter themselves (poll_hook.hh), and it
-// only looks in now and then. Clients that read their queues themselves compete with it for
+// While clients poll their completion queues they run the adapter themselves (client_polls.hh), and
+// it only looks in now and then. Clients that read their queues themselves compete with it for
 // processors: what it does for one doorbell is bounded in turns and system calls, whoever runs
 // when, and counted. Owner: the instance; lives until the process ends.
 #pragma once
@@ -14,7 +14,9 @@
 
 #include <poll.h>
 
-#include "kilim/base/fd.hh"
+#include "vhca/core/own_fd.hh"
+#include "vhca/entry/client_polls.hh"
+#include "vhca/entry/spin_budget.hh"
 #include "vhca/entry/write_protect.hh"
 
 namespace kilim::vhca {
@@ -26,13 +28,14 @@ struct ProgressCounts {
   uint64_t turns = 0;         // of the engine
   uint64_t sleeps = 0;        // waits for something to happen
   uint64_t traps = 0;         // sleeps that a doorbell's store ended
+  uint64_t blind = 0;         // sleeps that no frame could end, although there are wires
   uint64_t system_calls = 0;  // of the thread itself; a turn asks each wire once besides
 };
 
 class ProgressThread {
  public:
   // Turns that find nothing, after which it sleeps.
-  static constexpr uint32_t spin_turns = 128;
+  static constexpr uint32_t spin_turns = SpinBudget::most;
   // Looks for a store that was let go on and has not come, after which doorbells trap again.
   static constexpr uint32_t store_looks = 6;
 
@@ -51,10 +54,7 @@ class ProgressThread {
   // Any thread.
   [[nodiscard]] ProgressCounts counts() const noexcept;
   // A client's poll found its queue empty and ran the adapter.
-  void client_polled() noexcept {
-    client_polls_.store(client_polls_.load(std::memory_order_relaxed) + 1,
-                        std::memory_order_relaxed);
-  }
+  void client_polled() noexcept { polls_.polled(); }
 
   void before_fork() noexcept { protect_.before_fork(); }
   void after_fork_in_parent() noexcept { protect_.after_fork_in_parent(); }
@@ -65,27 +65,36 @@ class ProgressThread {
   static void* main(void* self) noexcept;
   void run() noexcept;
   std::size_t work() noexcept;
-  bool clients_poll() noexcept;
   void sleep() noexcept;
+  void sleep_beside_polls() noexcept;
+  uint64_t wakes_in_vain() noexcept;
   void sleep_trapped() noexcept;
   void let_stores_go() noexcept;
-  bool wait(int timeout_ms_max, bool with_wires) noexcept;
+  // What ended a sleep.
+  struct Woken {
+    bool called = false;  // a trap or a kick
+    bool frame = false;
+  };
+  Woken wait(uint64_t ns_max, bool with_wires) noexcept;
+  void poll(uint64_t ns_max) noexcept;
+  void lose_descriptors() noexcept;
   static void add(std::atomic<uint64_t>& count, uint64_t n = 1) noexcept {
     count.store(count.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
 
   Hca& hca_;
   WriteProtect protect_;
-  Fd wake_;  // eventfd
+  WakePipe wake_;
+  bool wake_lost_ = false;  // the client has closed it
   std::atomic<bool> asleep_{false};
   std::atomic<bool> timed_{false};  // some stores cannot be watched
-  std::atomic<uint64_t> client_polls_{0};
-  uint64_t client_polls_seen_ = 0;  // of client_polls_, at the last look
-  int fruitless_wakes_ = 0;   // by a frame, in a row, that made no work: then wires are left out
-  uint32_t empty_turns_ = 0;  // in a row
+  ClientPolls polls_;
+  uint64_t switches_seen_ = 0, sleeps_seen_ = 0;  // by wakes_in_vain()
+  int fruitless_wakes_ = 0;  // by a frame, in a row, that made no work: then wires are left out
+  SpinBudget spin_;
   uint32_t store_looks_left_ = 0;  // not 0: pages are open until the store that trapped is seen
   uint64_t doorbells_before_ = 0;  // when it was let go on
-  std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, system_calls_{0};
+  std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, blind_{0}, system_calls_{0};
   std::vector<int> wires_;      // descriptors of the last wait_set()
   std::vector<pollfd> waited_;  // room for poll(2), kept
 };

@@ -40,18 +40,24 @@ const char* WriteProtect::open() noexcept {
   if (raw::ioctl(fd.get(), UFFDIO_API, &api) != 0 || (api.features & wanted) != wanted) {
     return "the kernel cannot write-protect shared memory through userfaultfd";
   }
-  fd_ = std::move(fd);
+  fd_ = OwnFd(std::move(fd));
   return nullptr;
 }
 
+void WriteProtect::lose_descriptor() noexcept {
+  pthread_mutex_lock(&lock_);
+  fd_.reset();
+  ranges_.clear();
+  pthread_mutex_unlock(&lock_);
+}
+
 bool WriteProtect::add(void* page, std::size_t length) noexcept {
-  if (!fd_) return false;
   const Range range{reinterpret_cast<uintptr_t>(page), length};
   uffdio_register reg{};
   reg.range = {range.start, range.length};
   reg.mode = UFFDIO_REGISTER_MODE_WP;
   pthread_mutex_lock(&lock_);
-  const bool ok = raw::ioctl(fd_.get(), UFFDIO_REGISTER, &reg) == 0;
+  const bool ok = fd_ && raw::ioctl(fd_.get(), UFFDIO_REGISTER, &reg) == 0;
   if (ok) {
     std::erase_if(ranges_, [&](const Range& r) { return r.start == range.start; });
     ranges_.push_back(range);
@@ -88,9 +94,10 @@ uint32_t WriteProtect::protect() noexcept {
 WriteProtect::Released WriteProtect::release() noexcept {
   uffd_msg messages[16];
   Released released;
+  if (!has_descriptor()) return {0, 1, true};
   const ssize_t n = ::read(fd_.get(), messages, sizeof(messages));
   if (n > 0) released.traps = static_cast<uint32_t>(static_cast<std::size_t>(n) / sizeof(uffd_msg));
-  released.system_calls = 1 + apply(0);
+  released.system_calls = 2 + apply(0);
   return released;
 }
 

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "kilim/base/fd.hh"
+#include "vhca/core/own_fd.hh"
 
 namespace kilim::vhca {
 
@@ -26,12 +26,18 @@ class WriteProtect {
   // Readable when a protected page was stored to; -1: not available.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
+  // False: the number leads to a file of the client's by now. True where there never was one.
+  [[nodiscard]] bool has_descriptor() const noexcept { return !fd_ || fd_.ours(); }
+  // Nothing is protected from then on. The thread that sleeps.
+  void lose_descriptor() noexcept;
+
   // A client's mapping of a doorbell page. False: it cannot be protected.
   bool add(void* page, std::size_t length) noexcept;
   // Every mapping that is still there. release() lets waiting stores go on.
   struct Released {
     uint32_t traps = 0;  // stores that waited
     uint32_t system_calls = 0;
+    bool lost = false;  // has_descriptor() is false
   };
   // How many system calls it took.
   uint32_t protect() noexcept;
@@ -50,7 +56,7 @@ class WriteProtect {
   };
   uint32_t apply(unsigned long long mode) noexcept;
 
-  Fd fd_;
+  OwnFd fd_;  // changes under the lock
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   std::vector<Range> ranges_;
 };

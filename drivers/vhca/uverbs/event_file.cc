@@ -43,7 +43,7 @@ Result<std::unique_ptr<EventFile>> EventFile::create(Kind kind, Fd& client_fd) {
   if (pipe2(ends, O_CLOEXEC) != 0) return Error{errno, "no pipe for events"};
   Fd read_end{ends[0]};
   std::unique_ptr<EventFile> file{new EventFile(kind)};
-  file->write_end_ = Fd{ends[1]};
+  file->write_end_ = OwnFd{Fd{ends[1]}};
   struct stat st {};
   if (::syscall(SYS_fstat, ends[1], &st) != 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0)
     return Error{errno, "no pipe for events"};
@@ -66,7 +66,7 @@ std::size_t EventFile::event_bytes() const noexcept {
 
 int EventFile::hold() noexcept {
   if (holders_ == 0) {
-    read_end_ = reopen_read_end(write_end_.get());
+    read_end_ = OwnFd{reopen_read_end(write_end_.get())};
     if (!read_end_) return -errno;
   }
   holders_++;
@@ -78,12 +78,13 @@ void EventFile::let_go() noexcept {
 }
 
 bool EventFile::abandoned() const noexcept {
-  if (holders_ != 0) return false;
+  if (holders_ != 0 || !write_end_.ours()) return false;
   pollfd p{write_end_.get(), POLLOUT, 0};
   return syscall(SYS_poll, &p, 1, 0) > 0 && (p.revents & POLLERR) != 0;
 }
 
 bool EventFile::post(const void* event, std::size_t bytes) noexcept {
+  if (!write_end_.ours()) return false;
   if (holders_ == 0) {
     // Nobody holds a read end here: one for as long as it takes, or a closed file would kill.
     if (abandoned()) return false;
@@ -97,6 +98,7 @@ uint32_t EventFile::withdraw_posted(uint64_t element, uint32_t first_type, uint3
   std::vector<Event> others;
   uint32_t taken = 0;
   Event e{};
+  if (!read_end_.ours()) return 0;
   while (syscall(SYS_read, read_end_.get(), &e, event_bytes()) ==
          static_cast<long>(event_bytes())) {
     bool mine = e.element == element && (kind_ == Kind::completion ||

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A completion channel or an asynchronous event file: a pipe whose read end the client owns. While
 // queues report here a read end of our own is held, so that a write never raises SIGPIPE and unread
-// events of a destroyed queue can be taken back. Adapter's lock held; post() never blocks.
+// events of a destroyed queue can be taken back. Adapter's lock held; post() never blocks, and
+// never writes into a file of the client's that has the descriptor's number by now.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/own_fd.hh"
 
 namespace kilim::vhca {
 
@@ -47,8 +49,8 @@ class EventFile {
   [[nodiscard]] std::size_t event_bytes() const noexcept;
 
   Kind kind_;
-  Fd write_end_;
-  Fd read_end_;
+  OwnFd write_end_;
+  OwnFd read_end_;
   uint32_t holders_ = 0;  // queues that report here
   dev_t device_ = 0;      // of the pipe: the client's descriptor is known by it
   ino_t inode_ = 0;

@@ -103,7 +103,7 @@ std::optional<Mac> find_in_kernel(int interface, const Gid& address) noexcept {
   alignas(nlmsghdr) std::byte answer[1024];
   ssize_t n = -1;
   if (netlink && send(netlink.get(), &q, q.header.nlmsg_len, 0) > 0)
-    n = recv(netlink.get(), answer, sizeof(answer), 0);
+    n = recv(netlink.get(), answer, sizeof(answer), MSG_DONTWAIT);  // send(2) has made the answer
   std::optional<Mac> mac;
   if (n > 0) mac = read_answer(answer, static_cast<std::size_t>(n));
   if (!mac) make_kernel_ask(interface, address);

@@ -68,6 +68,23 @@ class RcPair {
     return ibv_post_send(qps_[0], &wr, &bad);
   }
 
+  // Connects the first queue pair of each, which may be of two devices on one wire.
+  bool connect_to(RcPair& other) {
+    return reconnect(qps_[0], other.qps_[0]) && reconnect(other.qps_[0], qps_[0]);
+  }
+  // The same write as post_write(), into the other pair's memory.
+  int post_write_to(RcPair& other, uint32_t bytes) {
+    ibv_sge sge{reinterpret_cast<uintptr_t>(from()), bytes, mr_->lkey};
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(other.to());
+    wr.wr.rdma.rkey = other.mr_->rkey;
+    return ibv_post_send(qps_[0], &wr, &bad);
+  }
+
   static constexpr std::size_t half = 4096;
 
  private:
@@ -80,6 +97,13 @@ class RcPair {
     return ibv_create_qp(pd_, &attr);
   }
 
+  static bool reconnect(ibv_qp* qp, ibv_qp* peer) {
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_RESET;
+    return ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0 && connect(peer->context, qp, peer->qp_num);
+  }
+
+  // `context`: where the peer is.
   static bool connect(ibv_context* context, ibv_qp* qp, uint32_t peer) {
     ibv_qp_attr a{};
     a.qp_state = IBV_QPS_INIT;
