@@ -68,7 +68,7 @@ def flows(b):
                              ("group 1 ingress pattern eth / end actions drop / end", "3 (group field)", "group is 0"),
                              ("egress pattern eth / end actions drop / end", "6 (egress field)", "ingress only"),
                              ("ingress pattern eth / ipv4 / ipv4 / end actions drop / end", "13 (specific pattern item)", "one of each"),
-                             ("ingress pattern eth / ipv4 ttl is 3 / end actions drop / end", "12 (item specification mask)", "no rule"),
+                             ("ingress pattern eth / ipv4 packet_id is 3 / end actions drop / end", "12 (item specification mask)", "no rule"),
                              ("ingress pattern eth / end actions queue index 9 / end", "15 (action configuration)", "no such"),
                              ("ingress pattern eth / end actions jump group 1 / end", "16 (specific action)", "actions are")):
         for verb in ("validate", "create"):

@@ -19,8 +19,10 @@ extern const std::span<const Case> ethdev_filters;   // which frames are receive
 extern const std::span<const Case> ethdev_joined;    // LRO
 extern const std::span<const Case> ethdev_keys;      // RSS by keys of the application
 extern const std::span<const Case> ethdev_limits;    // numbers of rte_eth_dev_info
+extern const std::span<const Case> ethdev_matches;   // which frames patterns of rte_flow take
 extern const std::span<const Case> ethdev_refusals;  // packets that are not sent
 extern const std::span<const Case> ethdev_removals;  // reset, unplugging, a device that dies
+extern const std::span<const Case> ethdev_rewrites;  // and what its actions do to these
 extern const std::span<const Case> ethdev_rules;     // rte_flow
 extern const std::span<const Case> ethdev_tellers;   // what a port tells of itself
 const Tries& receive_tries();

@@ -286,12 +286,106 @@ void rules_spread_by_inner_headers() {
   expect_one_flow(p, key);
 }
 
+// Of addresses and ports what sides leave, in the order of the wire.
+Bytes sides_of(const Bytes& frame, const FrameSpec& s, uint64_t rss_hf) {
+  const std::size_t address = s.ipv6 ? 16 : 4, from = l3_of(s) + (s.ipv6 ? 8 : 12);
+  Bytes input;
+  const auto add = [&](std::size_t at, std::size_t bytes, uint64_t other_side) {
+    if ((rss_hf & other_side) != 0) return;
+    input.insert(input.end(), frame.begin() + static_cast<long>(at),
+                 frame.begin() + static_cast<long>(at + bytes));
+  };
+  add(from, address, RTE_ETH_RSS_L3_DST_ONLY);
+  add(from + address, address, RTE_ETH_RSS_L3_SRC_ONLY);
+  add(l4_of(s), 2, RTE_ETH_RSS_L4_DST_ONLY);
+  add(l4_of(s) + 2, 2, RTE_ETH_RSS_L4_SRC_ONLY);
+  return input;
+}
+
+// The sets that DPDK's programs ask for unmasked, and one side of them.
+void sets_and_sides_are_taken() {
+  EthPair p;
+  const Key key = other_key();
+  constexpr uint64_t sets[] = {RTE_ETH_RSS_IP, RTE_ETH_RSS_UDP, RTE_ETH_RSS_TCP,
+                               RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP};
+  for (const uint64_t set : sets) {
+    PortAsk ask = with_key(key);
+    ask.rss = set;
+    EQUAL_FATAL(p.start(ask), 0);
+    rte_eth_rss_conf conf{};
+    EQUAL(rte_eth_dev_rss_hash_conf_get(p.near.id, &conf), 0);
+    EQUAL(conf.rss_hf, set);
+  }
+  for (const uint64_t l3 : {uint64_t{0}, RTE_ETH_RSS_L3_SRC_ONLY, RTE_ETH_RSS_L3_DST_ONLY}) {
+    for (const uint64_t l4 : {uint64_t{0}, RTE_ETH_RSS_L4_SRC_ONLY, RTE_ETH_RSS_L4_DST_ONLY}) {
+      rte_eth_rss_conf conf{.rss_key = nullptr, .rss_key_len = 0, .rss_hf = all_kinds | l3 | l4};
+      EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+      for (const FrameSpec& s : {tcp4, udp4, tcp6, udp6}) {
+        const Bytes frame = make_frame(s);
+        EQUAL(hash_of(p, frame), toeplitz(key, sides_of(frame, s, l3 | l4)));
+      }
+    }
+  }
+}
+
+rte_flow* spread(EthPair& p, uint64_t types, rte_flow_error& error) {
+  const uint16_t queues[] = {0, 1};
+  rte_flow_action_rss rss{};
+  rss.types = types;
+  rss.queue = queues;
+  rss.queue_num = 2;
+  rte_flow_attr attr{};
+  attr.ingress = 1;
+  const rte_flow_item items[] = {{RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr},
+                                 {RTE_FLOW_ITEM_TYPE_IPV4, nullptr, nullptr, nullptr},
+                                 {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr}};
+  const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_RSS, &rss},
+                                     {RTE_FLOW_ACTION_TYPE_END, nullptr}};
+  return rte_flow_create(p.near.id, &attr, items, actions, &error);
+}
+
+// rte_flow_action_rss::types: testpmd's own are RTE_ETH_RSS_IP.
+void rules_take_sets_and_sides() {
+  EthPair p;
+  const Key key = other_key();
+  EQUAL_FATAL(p.start(with_key(key)), 0);
+  constexpr uint64_t ips = RTE_ETH_RSS_IP;
+  for (const uint64_t types :
+       {uint64_t{0}, ips, ips | RTE_ETH_RSS_UDP, uint64_t{RTE_ETH_RSS_TCP},
+        ips | RTE_ETH_RSS_L3_SRC_ONLY, ips | RTE_ETH_RSS_UDP | RTE_ETH_RSS_L4_DST_ONLY}) {
+    rte_flow_error error{};
+    rte_flow* const rule = spread(p, types, error);
+    if (rule == nullptr) std::printf("types %#lx: %s\n", types, error.message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(rule);
+    const bool ports = types == 0 || (types & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
+    const bool addresses = types != RTE_ETH_RSS_TCP;
+    const Bytes frame = make_frame(udp4);
+    Bytes input = sides_of(frame, udp4, types);
+    if (!ports) input.resize(input.size() - 4);
+    p.far.send(frame);
+    const std::vector<rte_mbuf*> got = p.receive(p.near, 1, 4);
+    EQUAL_FATAL(got.size(), 1);
+    EQUAL(got[0]->hash.rss, addresses ? toeplitz(key, input) : 0u);
+    rte_pktmbuf_free(got[0]);
+    EQUAL(rte_flow_destroy(p.near.id, rule, &error), 0);
+  }
+  // One side of ports that are not hashed, and of nothing at all (mlx5_validate_action_rss()).
+  for (const uint64_t types : {ips | RTE_ETH_RSS_L4_SRC_ONLY, uint64_t{RTE_ETH_RSS_L3_DST_ONLY}}) {
+    rte_flow_error error{};
+    CU_ASSERT_PTR_NULL(spread(p, types, error));
+    EQUAL(rte_errno, EINVAL);
+    EQUAL(error.type, RTE_FLOW_ERROR_TYPE_ACTION_CONF);
+  }
+}
+
 const Case of_keys[] = {
     {"RSS keys hash as published", keys_hash_as_published},
     {"RSS keys are set, changed under way and told", keys_are_set_changed_and_told},
     {"RSS tables lead hashes to queues", tables_lead_hashes_to_queues},
     {"RSS levels choose outer or inner headers", levels_choose_the_headers},
     {"rules spread by inner headers, marked", rules_spread_by_inner_headers},
+    {"RSS takes DPDK's sets, and one side of addresses and ports", sets_and_sides_are_taken},
+    {"rules spread by DPDK's sets and one side of them", rules_take_sets_and_sides},
 };
 
 }  // namespace

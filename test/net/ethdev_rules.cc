@@ -111,27 +111,47 @@ void patterns_are_refused(EthPair& p) {
                            {tcp, udp},
                            {udp, vlan}})
     refused(p, "order", {{pair.first, nothing, pair.second}, {drop}}, ENOTSUP, of_item, place(2));
-  refused(p, "inner", {{eth, ipv4, udp, vxlan, eth}, {drop}}, ENOTSUP, of_item, place(4));
-  rte_flow_item_gre fields{};
-  refused(p, "field of GRE", {{eth, ipv4, item(RTE_FLOW_ITEM_TYPE_GRE, &fields)}, {drop}}, ENOTSUP,
+  refused(p, "two tunnels", {{eth, ipv4, udp, vxlan, eth, ipv4, udp, vxlan}, {drop}}, ENOTSUP,
+          of_item, place(7));
+  refused(p, "a key of VXLAN", {{eth, ipv4, udp, vxlan, item(RTE_FLOW_ITEM_TYPE_GRE_KEY)}, {drop}},
+          ENOTSUP, of_item, place(4));
+  rte_flow_item_gre version{};
+  version.c_rsvd0_ver = 0x0700;  // in network order
+  refused(p, "version of GRE",
+          {{eth, ipv4, item(RTE_FLOW_ITEM_TYPE_GRE, &version, &version)}, {drop}}, ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(2));
   refused(p, "no IP", {{eth, udp}, {drop}}, EINVAL, of_item, place(1));
   refused(p, "ICMP of no IP", {{eth, icmp}, {drop}}, EINVAL, of_item, place(1));
   refused(p, "ICMP of IPv6", {{eth, ipv6, icmp}, {drop}}, EINVAL, of_item, place(2));
   refused(p, "ICMPv6 of IPv4", {{eth, ipv4, icmp6}, {drop}}, EINVAL, of_item, place(2));
   refused(p, "ICMP and UDP", {{eth, ipv4, icmp, udp}, {drop}}, ENOTSUP, of_item, place(3));
-  const rte_flow_item_icmp echo{};
-  refused(p, "type of ICMP", {{eth, ipv4, item(icmp.type, &echo)}, {drop}}, ENOTSUP,
+  rte_flow_item_icmp sum{};
+  sum.hdr.icmp_cksum = 0xffff;
+  refused(p, "sum of ICMP", {{eth, ipv4, item(icmp.type, &sum, &sum)}, {drop}}, ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(2));
+}
 
-  rte_flow_item_ipv4 ip{}, ttl{}, protocol{};
-  ttl.hdr.time_to_live = 0xff;
-  refused(p, "ttl", {{eth, item(ipv4.type, &ip, &ttl)}, {drop}}, ENOTSUP,
+void fields_are_refused(EthPair& p) {
+  constexpr auto of_item = RTE_FLOW_ERROR_TYPE_ITEM;
+  rte_flow_item_ipv4 ip{}, id{}, protocol{}, last{}, first{};
+  id.hdr.packet_id = 0xffff;
+  refused(p, "number of IP", {{eth, item(ipv4.type, &ip, &id)}, {drop}}, ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(1));
-  refused(p, "range", {{eth, item(ipv4.type, &ip, nullptr, &ip)}, {drop}}, ENOTSUP,
+  last.hdr.dst_addr = 7;
+  refused(p, "range", {{eth, item(ipv4.type, &ip, nullptr, &last)}, {drop}}, ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ITEM_LAST, place(1));
-  refused(p, "mask alone", {{eth, item(ipv4.type, nullptr, &ttl)}, {drop}}, EINVAL, of_item,
+  refused(p, "mask alone", {{eth, item(ipv4.type, nullptr, &id)}, {drop}}, EINVAL, of_item,
           place(1));
+  first.hdr.fragment_offset = 0x0020;  // "more fragments", in network order
+  const rte_flow_item_ipv4 place_mask = [] {
+    rte_flow_item_ipv4 m{};
+    m.hdr.fragment_offset = 0xff3f;
+    return m;
+  }();
+  refused(p, "first fragments", {{eth, item(ipv4.type, &first, &place_mask)}, {drop}}, ENOTSUP,
+          RTE_FLOW_ERROR_TYPE_ITEM_SPEC, place(1));
+  refused(p, "half a place", {{eth, item(ipv4.type, &first, &first)}, {drop}}, ENOTSUP,
+          RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(1));
   ip.hdr.next_proto_id = 6;
   protocol.hdr.next_proto_id = 0xff;
   refused(p, "ICMP in TCP", {{eth, item(ipv4.type, &ip, &protocol), icmp}, {drop}}, EINVAL, of_item,
@@ -140,8 +160,10 @@ void patterns_are_refused(EthPair& p) {
           place(2));
   rte_flow_item_eth untagged{}, tag{};
   tag.has_vlan = 1;
-  refused(p, "no tag", {{item(eth.type, &untagged, &tag)}, {drop}}, ENOTSUP,
-          RTE_FLOW_ERROR_TYPE_ITEM_SPEC, place(0));
+  refused(p, "no tag and one", {{item(eth.type, &untagged, &tag), vlan}, {drop}}, EINVAL, of_item,
+          place(1));
+  refused(p, "no tag inside", {{eth, ipv4, udp, vxlan, item(eth.type, &untagged, &tag)}, {drop}},
+          ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, place(4));
 }
 
 void actions_are_refused(EthPair& p) {
@@ -150,13 +172,23 @@ void actions_are_refused(EthPair& p) {
   refused(p, "two fates", {{eth}, {drop, queue_0}}, EINVAL, of_action, place(0));
   refused(p, "unknown action", {{eth}, {queue_0, {RTE_FLOW_ACTION_TYPE_JUMP, nullptr}}}, ENOTSUP,
           of_action, place(1));
-  refused(p, "flag", {{eth}, {{RTE_FLOW_ACTION_TYPE_FLAG, nullptr}, drop}}, ENOTSUP, of_action,
-          place(0));
+  const rte_flow_action flag{RTE_FLOW_ACTION_TYPE_FLAG, nullptr};
+  refused(p, "flag twice", {{eth}, {flag, flag, queue_0}}, ENOTSUP, of_action, place(1));
+  const rte_flow_action_set_ttl ttl{9};
+  const rte_flow_action set_ttl{RTE_FLOW_ACTION_TYPE_SET_TTL, &ttl};
+  refused(p, "ttl of no IP", {{eth}, {set_ttl, queue_0}}, EINVAL, of_action, place(0));
+  refused(p, "ttl of what is dropped", {{eth, ipv4}, {set_ttl, drop}}, EINVAL, of_action, place(0));
+  refused(
+      p, "a ninth change",
+      {{eth, ipv4},
+       {set_ttl, set_ttl, set_ttl, set_ttl, set_ttl, set_ttl, set_ttl, set_ttl, set_ttl, queue_0}},
+      EINVAL, of_action, place(0));
   refused(p, "no such queue", {{eth}, {pass, queue_9}}, EINVAL, of_conf, place(1));
   for (const auto type :
-       {RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_RSS, RTE_FLOW_ACTION_TYPE_MARK})
+       {RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_RSS, RTE_FLOW_ACTION_TYPE_MARK,
+        RTE_FLOW_ACTION_TYPE_SET_MAC_DST, RTE_FLOW_ACTION_TYPE_SET_TTL})
     refused(p, "no configuration", {{eth}, {{type, nullptr}}}, EINVAL, of_conf, place(0));
-  const rte_flow_action_mark large{0xffffff};
+  const rte_flow_action_mark large{0xfffffe};  // what `flag` is
   refused(p, "mark", {{eth}, {queue_0, {RTE_FLOW_ACTION_TYPE_MARK, &large}}}, ENOTSUP, of_conf,
           place(1));
   const uint16_t queues[] = {0, 9};
@@ -204,6 +236,7 @@ void rules_are_refused_with_type_and_cause() {
   EQUAL_FATAL(p.start({.queues = 2}), 0);
   attributes_are_refused(p);
   patterns_are_refused(p);
+  fields_are_refused(p);
   actions_are_refused(p);
   what_is_missing_is_refused(p);
   // None of them was made: frames go to the first queue as before.
@@ -233,8 +266,9 @@ std::vector<uint16_t> queues_of(EthPair& p, const std::vector<Bytes>& frames, st
   return p.queue_of;
 }
 
-uint64_t hits_of(EthPair& p, rte_flow* flow) {
+uint64_t hits_of(EthPair& p, rte_flow* flow, bool reset = false) {
   rte_flow_query_count asked{};
+  asked.reset = reset;
   const rte_flow_action what[] = {count, end_action};
   rte_flow_error error{};
   EQUAL(rte_flow_query(p.near.id, flow, what, &asked, &error), 0);
@@ -295,10 +329,22 @@ void icmp_is_a_protocol() {
   EQUAL(hits_of(p, of_ipv6), 0);
 }
 
+void counts_are_reset() {
+  EthPair p;
+  EQUAL_FATAL(p.start({.queues = 2}), 0);
+  rte_flow* const rule = make(p, {{eth, ipv4}, {queue_1, count}});
+  (void)queues_of(p, {make_frame(udp4), make_frame(tcp4)}, 2);
+  EQUAL(hits_of(p, rule, true), 2);
+  EQUAL(hits_of(p, rule), 0);
+  (void)queues_of(p, {make_frame(udp4)}, 1);
+  EQUAL(hits_of(p, rule), 1);
+}
+
 const Case of_rules[] = {
     {"rules are refused with type and cause", rules_are_refused_with_type_and_cause},
     {"ICMP is a protocol's number", icmp_is_a_protocol},
     {"rules lead, drop and count frames", rules_lead_drop_and_count_frames},
+    {"a rule's count is reset", counts_are_reset},
 };
 
 }  // namespace

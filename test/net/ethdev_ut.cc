@@ -89,24 +89,29 @@ void what_is_not_asked_for_is_not_done() {
 
 // Frames of one kind: addresses and ports differ.
 Bytes flow_of(uint64_t kind, uint32_t n) {
+  const uint64_t ex = RTE_ETH_RSS_IPV6_EX | RTE_ETH_RSS_IPV6_TCP_EX | RTE_ETH_RSS_IPV6_UDP_EX;
   const uint64_t v6 = RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER |
-                      RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
-  const uint64_t udp = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
-  const uint64_t l4 = udp | RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV6_TCP;
+                      RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_NONFRAG_IPV6_UDP | ex;
+  const uint64_t udp = RTE_ETH_RSS_UDP;
+  const uint64_t l4 = udp | RTE_ETH_RSS_TCP;
   FrameSpec s{.ipv6 = (kind & v6) != 0, .tcp = (kind & udp) == 0};
   if (kind == RTE_ETH_RSS_FRAG_IPV4) s.fragment = 0x2000;
   Bytes b = make_frame(s);
   const bool other =
       (kind & (RTE_ETH_RSS_NONFRAG_IPV4_OTHER | RTE_ETH_RSS_NONFRAG_IPV6_OTHER)) != 0;
   if (other) b[l3_of(s) + (s.ipv6 ? 6 : 9)] = std::byte{47};
-  if (kind == RTE_ETH_RSS_FRAG_IPV6) {  // a fragment header in front of TCP
-    const std::byte header[8] = {std::byte{6}, {}, {}, std::byte{1}, {}, {}, {}, std::byte{9}};
-    b[l3_of(s) + 6] = std::byte{44};
+  const bool fragment = kind == RTE_ETH_RSS_FRAG_IPV6;
+  if (fragment ||
+      (kind & ex) != 0) {  // a header in front of TCP or UDP: padding, unless a fragment's
+    std::byte header[8] = {b[l3_of(s) + 6], {}, std::byte{1}, std::byte{4}, {}, {}, {}, {}};
+    if (fragment) header[2] = {}, header[3] = std::byte{1}, header[7] = std::byte{9};
+    b[l3_of(s) + 6] = std::byte{fragment ? uint8_t{44} : uint8_t{60}};
     b.insert(b.begin() + static_cast<long>(l4_of(s)), std::begin(header), std::end(header));
     put16(b, l3_of(s) + 4, b.size() - l4_of(s));
   }
   // Of TCP and UDP the ports, else the addresses' last bytes.
-  put16(b, (kind & l4) != 0 ? l4_of(s) : l4_of(s) - 2, 4000 + 7 * n);
+  const std::size_t ports = l4_of(s) + ((kind & ex) != 0 ? 8 : 0);
+  put16(b, (kind & l4) != 0 ? ports : l4_of(s) - 2, 4000 + 7 * n);
   return b;
 }
 
@@ -135,7 +140,9 @@ void each_kind_of_hash_spreads_or_is_refused() {
   const uint64_t told = info_of(pair()).flow_type_rss_offloads;
   CU_ASSERT_TRUE(told != 0);
   for (uint64_t bit = 1; bit != 0; bit <<= 1) {
-    if ((bit & RTE_ETH_RSS_LEVEL_MASK) != 0) continue;  // ethdev_keys.cc
+    const uint64_t sides = RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY |
+                           RTE_ETH_RSS_L4_SRC_ONLY | RTE_ETH_RSS_L4_DST_ONLY;
+    if ((bit & (RTE_ETH_RSS_LEVEL_MASK | sides)) != 0) continue;  // ethdev_keys.cc
     if ((told & bit) != 0) {
       spreads(bit);
       continue;
@@ -183,7 +190,8 @@ int main(int argc, char** argv) {
   std::vector<Case> all(std::begin(cases), std::end(cases));
   for (const std::span<const Case>& more :
        {ethdev_runs, ethdev_filters, ethdev_joined, ethdev_keys, ethdev_limits, ethdev_refusals,
-        ethdev_removals, ethdev_rules, ethdev_tellers, ethdev_natives})
+        ethdev_removals, ethdev_rules, ethdev_matches, ethdev_rewrites, ethdev_tellers,
+        ethdev_natives})
     all.insert(all.end(), more.begin(), more.end());
   const int code = kilim::test::run_cases("ethdev", all, argc, argv);
   return code != 0 || argc > 1 ? code : kilim::test::tell_uncalled() != 0;

@@ -132,7 +132,7 @@ def offloads(b):
     made = t.say("flow create 0 ingress pattern eth / ipv4 / udp dst is 5000 / end "
                  "actions queue index 1 / mark id 77 / count / end")
     assert "Flow rule #0 created" in made, made
-    for words, why in (("pattern eth / ipv4 ttl is 3 / end actions drop / end", "no rule of this port has"),
+    for words, why in (("pattern eth / ipv4 packet_id is 3 / end actions drop / end", "no rule of this port has"),
                        ("pattern eth / end actions drop / queue index 0 / end", "one of queue, rss and drop"),
                        ("pattern eth / end actions queue index 9 / end", "queue"),
                        ("pattern geneve / end actions drop / end", "items are")):

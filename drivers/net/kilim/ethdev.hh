@@ -26,6 +26,7 @@
 struct rte_flow {
   kilim::port::RuleId id;
   bool counts = false;
+  kilim::flow::Count reset{};  // what it had seen when its count was last reset
 };
 
 namespace kilim::net {
@@ -251,13 +252,16 @@ uint32_t count_rx(void* queue);
 int rx_status(void* queue, uint16_t offset);
 int tx_status(void* queue, uint16_t offset);
 
-// RTE_ETH_RSS_* from and to kinds of hashes; levels are apart (rss_levels_of()).
+// RTE_ETH_RSS_* from and to kinds of hashes; levels are apart (rss_levels_of()). Offered is what
+// DPDK's mlx5 driver offers but IPsec's SPI (DPDK 22.11 drivers/net/mlx5/mlx5.h, MLX5_RSS_HF_MASK).
+// IPv6 with extension headers (_EX) is hashed by the same fields as IPv6 without: an mlx5 device
+// reads the headers behind them.
 uint32_t hash_types_of(uint64_t rss_hf) noexcept;
-inline constexpr uint64_t all_rss_hf =
-    RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_FRAG_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_OTHER |
-    RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_IPV6 |
-    RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER | RTE_ETH_RSS_NONFRAG_IPV6_TCP |
-    RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+flow::HashSides hash_sides_of(uint64_t rss_hf) noexcept;
+inline constexpr uint64_t all_rss_kinds = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+inline constexpr uint64_t all_rss_sides = RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY |
+                                          RTE_ETH_RSS_L4_SRC_ONLY | RTE_ETH_RSS_L4_DST_ONLY;
+inline constexpr uint64_t all_rss_hf = all_rss_kinds | all_rss_sides;
 // RTE_ETH_RSS_LEVEL_*: by which of a tunnel's headers a port spreads, where the device sees both.
 // rte_flow_action_rss::level has the same numbers.
 inline constexpr uint64_t rss_innermost = RTE_ETH_RSS_LEVEL(RTE_ETH_RSS_LEVEL_INNERMOST);

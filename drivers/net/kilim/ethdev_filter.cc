@@ -150,7 +150,7 @@ rte_flow* Ethdev::add_flow(const flow::Rule& rule, flow::RuleError& why) noexcep
     if (why.code == 0) why = {id.error().code, flow::Field::none, id.error().what};
     return nullptr;
   }
-  flows_.push_back(std::make_unique<rte_flow>(rte_flow{*id, rule.action.count}));
+  flows_.push_back(std::make_unique<rte_flow>(rte_flow{*id, rule.action.count, {}}));
   if (rule.action.mark) marks_ = true;
   choose_bursts();
   return flows_.back().get();

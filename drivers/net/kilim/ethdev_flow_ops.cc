@@ -49,7 +49,12 @@ rte_flow_item_type item_of(flow::Field field) noexcept {
     case F::udp:
       return RTE_FLOW_ITEM_TYPE_UDP;
     case F::tunnel:
+    case F::inner:
       return RTE_FLOW_ITEM_TYPE_VXLAN;
+    case F::icmp:
+      return RTE_FLOW_ITEM_TYPE_ICMP;
+    case F::esp:
+      return RTE_FLOW_ITEM_TYPE_ESP;
     default:
       return RTE_FLOW_ITEM_TYPE_ETH;
   }
@@ -86,6 +91,8 @@ int tell(const flow::RuleError& why, const Asked& asked, rte_flow_error* error) 
   const int code = why.code == 0 ? EINVAL : why.code;
   if (why.field == flow::Field::none)
     return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, why.what);
+  if (why.field == flow::Field::rewrite)
+    return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ACTION, asked.actions, why.what);
   if (const auto type = action_of(why.field); type != RTE_FLOW_ACTION_TYPE_END)
     return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ACTION_CONF,
                               find_word(asked.actions, type), why.what);
@@ -145,12 +152,10 @@ int query(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void*
   const auto count = ethdev_of(dev).port().query_rule(flow->id);
   if (!count) return tell({EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow, count.error().what}, error);
   auto& to = *static_cast<rte_flow_query_count*>(data);
-  if (to.reset != 0)
-    return tell({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, action, "a rule's count is not reset"},
-                error);
   to.hits_set = to.bytes_set = 1;
-  to.hits = count->packets;
-  to.bytes = count->bytes;
+  to.hits = count->packets - flow->reset.packets;
+  to.bytes = count->bytes - flow->reset.bytes;
+  if (to.reset != 0) flow->reset = *count;
   return 0;
 }
 

@@ -18,11 +18,19 @@ constexpr HashName hash_names[] = {
      flow::HashTypes::ipv4},
     {RTE_ETH_RSS_NONFRAG_IPV4_TCP, flow::HashTypes::tcp4},
     {RTE_ETH_RSS_NONFRAG_IPV4_UDP, flow::HashTypes::udp4},
-    {RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER,
+    {RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER |
+         RTE_ETH_RSS_IPV6_EX,
      flow::HashTypes::ipv6},
-    {RTE_ETH_RSS_NONFRAG_IPV6_TCP, flow::HashTypes::tcp6},
-    {RTE_ETH_RSS_NONFRAG_IPV6_UDP, flow::HashTypes::udp6},
+    {RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_IPV6_TCP_EX, flow::HashTypes::tcp6},
+    {RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_IPV6_UDP_EX, flow::HashTypes::udp6},
 };
+
+// Both bits of a layer are none (rte_ethdev.h, rte_eth_rss_hf_refine()).
+flow::HashSide side_of(uint64_t rss_hf, uint64_t source_only, uint64_t destination_only) noexcept {
+  const bool source = (rss_hf & source_only) != 0, destination = (rss_hf & destination_only) != 0;
+  if (source == destination) return flow::HashSide::both;
+  return source ? flow::HashSide::source : flow::HashSide::destination;
+}
 
 // The table as it is, in as many entries as are told.
 std::vector<uint16_t> table_of(const rte_eth_dev* dev) {
@@ -39,6 +47,11 @@ uint32_t hash_types_of(uint64_t rss_hf) noexcept {
   for (const HashName& n : hash_names)
     if ((rss_hf & n.rss_hf) != 0) types |= n.type;
   return types;
+}
+
+flow::HashSides hash_sides_of(uint64_t rss_hf) noexcept {
+  return {.addresses = side_of(rss_hf, RTE_ETH_RSS_L3_SRC_ONLY, RTE_ETH_RSS_L3_DST_ONLY),
+          .ports = side_of(rss_hf, RTE_ETH_RSS_L4_SRC_ONLY, RTE_ETH_RSS_L4_DST_ONLY)};
 }
 
 // The bursts read what CQEs say of tunnels before the first one does.
@@ -68,13 +81,14 @@ int Ethdev::set_rss_hash(const rte_eth_rss_conf& conf) noexcept {
   const uint64_t level = RTE_ETH_RSS_LEVEL(conf.rss_hf);
   if ((conf.rss_hf & ~(all_rss_hf | rss_levels_of(port_.device().caps()))) != 0)
     return refuse({EINVAL, "this kind of RSS hash is none of flow_type_rss_offloads"});
-  const bool spread_before = (rss_asked_ & all_rss_hf) != 0;
+  const bool spread_before = (rss_asked_ & all_rss_kinds) != 0;
   rss.inner = level == rss_innermost && types != 0;
   if (types == 0)
     rss.table = {0};
   else if (!spread_before)
     rss.table.clear();
   if (types != 0) rss.types = types;
+  rss.sides = hash_sides_of(conf.rss_hf);
   if (const int e = set_rss(std::move(rss)); e != 0) return e;
   // All that is offered, as testpmd's "rss default" asks, is no level: the outermost
   // (DPDK drivers/net/bnxt/bnxt_vnic.c, bnxt_rte_to_hwrm_hash_level()).
@@ -96,8 +110,10 @@ int tell_rss(rte_eth_dev* dev, rte_eth_rss_conf* conf) {
   return 0;
 }
 
+// The first entries may be asked for alone, as DPDK's mlx5 driver lets them (22.11
+// drivers/net/mlx5/mlx5_rss.c, mlx5_dev_rss_reta_query()).
 int update_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entries) {
-  if (entries != reta_entries) return -EINVAL;
+  if (entries == 0 || entries > reta_entries) return -EINVAL;
   flow::Rss rss = ethdev_of(dev).rss();
   rss.table = table_of(dev);
   for (uint16_t i = 0; i < entries; i++) {
@@ -108,7 +124,7 @@ int update_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entri
   return ethdev_of(dev).set_rss(std::move(rss));
 }
 int tell_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entries) {
-  if (entries != reta_entries) return -EINVAL;
+  if (entries == 0 || entries > reta_entries) return -EINVAL;
   const std::vector<uint16_t> table = table_of(dev);
   for (uint16_t i = 0; i < entries; i++) {
     rte_eth_rss_reta_entry64& group = reta[i / RTE_ETH_RETA_GROUP_SIZE];

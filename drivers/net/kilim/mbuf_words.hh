@@ -33,14 +33,17 @@ inline void ring_rx(MbufRx& q) noexcept {
   return checks | (e.rx_hash_result.raw() != 0 ? burst::hash_flag : 0u);
 }
 
-// Marks of rules are one more than rte_flow's, since a frame without a mark has 0.
+// Marks of rules are one more than rte_flow's, since a frame without a mark has 0. The largest one
+// is the action `flag`, which has no number (DPDK 22.11 drivers/net/mlx5/mlx5_defs.h,
+// MLX5_FLOW_MARK_DEFAULT).
+inline constexpr uint32_t flag_mark = 0xffffff;
 [[gnu::noinline]] inline void write_extra(const MbufRx& q, rte_mbuf& m,
                                           const prm::Cqe& e) noexcept {
   m.vlan_tci = e.vlan_info.host();
   if ((e.l4_hdr_type_etc & prm::cqe::vlan_stripped) != 0) m.ol_flags |= burst::vlan_flags;
   if (const uint32_t mark = e.sop_drop_qpn.host() & 0xffffff; mark != 0) {
     m.hash.fdir.hi = mark - 1;
-    m.ol_flags |= RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+    m.ol_flags |= RTE_MBUF_F_RX_FDIR | (mark != flag_mark ? RTE_MBUF_F_RX_FDIR_ID : 0);
   }
   if ((e.outer_l3_tunneled & prm::cqe::tunneled) != 0)
     m.packet_type =
