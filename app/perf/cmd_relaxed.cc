@@ -209,6 +209,7 @@ void measure_verbs(const Options& o) {
   Cost said{};
   if (child > 0 && read(ends[0], &said, sizeof said) == sizeof said) plain_verbs = said;
   close(ends[0]);
+  // Until the child, which only measures, has ended.
   if (child > 0) (void)waitpid(child, nullptr, 0);
 }
 
