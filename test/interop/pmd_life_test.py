@@ -84,6 +84,9 @@ class Life(Bench):
                 stacks.exchange(megabytes, 3000 if pair.LONG else 60)
                 session.command("stop")
                 self.assertGreater(session.count("RX-bytes"), megabytes << 20)
+                # The interface that is the wire tells the port's statistics, not a veth's.
+                told = re.search(r"rx_unicast_bytes: (\d+)", session.command("show port xstats 0"))
+                self.assertGreater(int(told[1]), megabytes << 20)
                 self.assertEqual(session.end(), 0)
 
     def test_interrupts(self):

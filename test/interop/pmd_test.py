@@ -70,6 +70,11 @@ class Pmd(Bench):
         session.commands(*RETRY, "start")
         session.until("TX-packets", len(frames), port=3)
         session.command("stop")
+        # What goes from ring to ring is counted by its kind of address, too.
+        for port, way in ((1, "tx"), (2, "rx")):
+            told = session.command("show port xstats %d" % port)
+            self.assertIn("%s_unicast_packets: %d\n" % (way, len(frames)), told)
+            self.assertIn("%s_unicast_bytes: %d\n" % (way, sum(map(len, frames))), told)
         self.assertEqual(session.end(), 0)
         self.assertEqual(pmd.read(got), frames)
 
