@@ -44,7 +44,7 @@ class KernelRules {
 
 class Exclusive final : public Decorator {
  public:
-  // EINVAL: not around a wire that is an interface. Else as KernelRules::create().
+  // Around a wire that is an interface; fails as KernelRules::create(). Nothing follows the word.
   static Result<std::unique_ptr<Wire>> create(std::unique_ptr<Wire> inner, std::string_view rest);
   [[nodiscard]] KernelRules* kernel_rules() noexcept override { return &rules_; }
 
