@@ -44,7 +44,7 @@ uint64_t offered(Session& s, uint32_t n) {
 int set_types(Session& s, uint32_t n, uint64_t asked, bool as_can) {
   const PortRef& p = s.port(n);
   const uint64_t can = offered(s, n);
-  const uint64_t now = as_can ? can : asked & can;
+  const uint64_t now = rte_eth_rss_hf_refine(as_can ? can : asked & can);
   if (!as_can && now != asked)
     std::printf("Port %u modified RSS hash function based on hardware support,requested:%#" PRIx64
                 " configured:%#" PRIx64 "\n",
@@ -71,7 +71,7 @@ void config_rss(Session& s, const Line& line) {
                    error, std::strerror(error));
   }
   if (!all) return;
-  const uint64_t kept = as_can ? native_rss(~uint64_t{0}) : asked;
+  const uint64_t kept = as_can ? rte_eth_rss_hf_refine(native_rss(~uint64_t{0})) : asked;
   s.note_spread(kept);
   if (!as_can) std::printf("rss_hf %#" PRIx64 "\n", asked);
 }
@@ -132,16 +132,28 @@ bool read_reta(const std::string& text, std::vector<uint16_t>& table) {
   return true;
 }
 
+// The table in as many entries as `show port info` says, as an ethdev tells it: one of a single
+// entry stands again and again.
+std::vector<uint16_t> reta_of(Session& s, uint32_t n, const flow::Rss& rss) {
+  std::vector<uint16_t> table = flow::table_of(rss, s.forwarder().sizes_of(n).rxq);
+  for (std::size_t i = 0, own = table.size(); table.size() < flow::default_table; i++)
+    table.push_back(table[i % own]);
+  return table;
+}
+
 void config_reta(Session& s, const Line& line) {
   const auto list = s.ports_of(line.word(2));
   port::Port* p = list.empty() ? nullptr : s.native_of(list[0]);
   if (p == nullptr) return;
   flow::Rss rss = p->rss();
-  rss.table = flow::table_of(rss, s.forwarder().sizes_of(list[0]).rxq);
+  rss.table = reta_of(s, list[0], rss);
   std::printf("The reta size of port %u is %zu\n", list[0], rss.table.size());
+  const std::vector<uint16_t> before = rss.table;
   flow::RuleError why;
   if (!read_reta(line.word(5), rss.table))
     std::fprintf(stderr, "Invalid RSS Redirection Table config entered\n");
+  else if (rss.table == before)
+    return;  // nor is a table written down that more queues would have to keep
   else if (!p->set_rss(rss, &why))
     std::fprintf(stderr, "port %u: %s: %s\n", list[0], flow::name_of(why.field), why.what);
 }
@@ -154,7 +166,7 @@ void show_reta(Session& s, const Line& line) {
   for (const uint32_t n : s.ports_of(line.word(2))) {
     port::Port* p = s.native_of(n);
     if (p == nullptr) return;
-    const auto table = flow::table_of(p->rss(), s.forwarder().sizes_of(n).rxq);
+    const auto table = reta_of(s, n, p->rss());
     for (std::size_t i = 0; i < table.size(); i++) print_reta(i, table[i]);
   }
 }
@@ -165,7 +177,7 @@ void show_part_of_reta(Session& s, const Line& line) {
   const auto list = s.ports_of(line.word(2));
   port::Port* p = list.empty() ? nullptr : s.native_of(list[0]);
   if (p == nullptr) return;
-  const auto table = flow::table_of(p->rss(), s.forwarder().sizes_of(list[0]).rxq);
+  const auto table = reta_of(s, list[0], p->rss());
   if (line.number(5) == 0 || line.number(5) > table.size()) {
     std::fprintf(stderr, "Invalid redirection table size: %u; it has %zu entries\n", line.number(5),
                  table.size());

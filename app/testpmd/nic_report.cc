@@ -126,7 +126,8 @@ void print_native_info(Session& s, uint32_t number) {
     std::printf(
         "Hash key size in bytes: %zu\nRedirection table size: %u\nSupported RSS offload "
         "flow types:\n%s",
-        flow::hash_key_bytes, flow::default_table, rss_text(native_rss(~uint64_t{0})).c_str());
+        flow::hash_key_bytes, flow::default_table,
+        rss_offer_text(s.forwarder().native_rss_of(number)).c_str());
   else
     std::printf("No RSS offload flow type is supported.\n");
   std::printf(

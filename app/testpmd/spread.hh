@@ -28,8 +28,10 @@ bool hashes_inside(uint64_t rss_hf) noexcept;
 // As a Kilim port has it. Nothing asked: all frames go to the first queue. Key and table are those
 // of `before`, where the table fits to so many queues.
 flow::Rss spread_of(uint64_t rss_hf, const flow::Rss& before, uint32_t queues);
-// Their names in lines of at most 64 characters, as `show port N rss-hash` has them.
+// Their names in lines of at most 64 characters, as `show port N rss-hash` has them: whole groups
+// first; and as `show port info` has what is offered.
 std::string rss_text(uint64_t rss_hf);
+std::string rss_offer_text(uint64_t rss_hf);
 
 // A key of 80 hexadecimal digits. Empty: it is read; else what is wrong, in testpmd's words.
 std::string parse_rss_key(std::string_view text, flow::HashKey& key);

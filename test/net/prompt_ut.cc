@@ -279,7 +279,10 @@ void frames_are_spread_by_words() {
   CU_ASSERT(spread_of(4, before, 3).table.empty());
   before.table = {0};
   CU_ASSERT(spread_of(4, before, 4).table.empty());
-  EQUAL(rss_text(native_rss(*rss_of("udp"))), "  ipv4-udp  ipv6-udp\n");
+  EQUAL(rss_text(native_rss(*rss_of("udp"))), "  udp  ipv4-udp  ipv6-udp  ipv6-udp-ex\n");
+  EQUAL(rss_text(*rss_of("ipv4-udp")), "  ipv4-udp\n");
+  EQUAL(rss_offer_text(*rss_of("ipv4") | *rss_of("l4-dst-only") | uint64_t{3} << 50),
+        "  ipv4  user-defined-50  user-defined-51  l4-dst-only\n");
   flow::HashKey key{};
   const std::string digits(78, '0');
   EQUAL(parse_rss_key(digits + "aF", key), "");

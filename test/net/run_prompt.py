@@ -125,7 +125,7 @@ def levels(b):
 
 def queues(b):
     """Ports are stopped, get other queues, and go on; a mode with keys likewise."""
-    script = ["port config all rxq 2", "port stop all", "port config all rxq 2", "port config all rxd 100",
+    script = ["port config 0 rss reta (1,0),(127,0)", "port config 0 rss reta (1,1)", "port config all rxq 2", "port stop all", "port config all rxq 2", "port config all rxd 100",
               "port config all rxd 256", "port start all", "show config rxtx"]
     for mode in ("umr", "io"):
         script += [f"set fwd {mode}", "start tx_first", moved(rx=(1, 1)), "stop", "port stop 1", "start", "port start 1"]
@@ -134,6 +134,9 @@ def queues(b):
     for part in ("Please stop all ports first", "RX queue number: 2", "RX desc=256", "64 to 8192",
                  "Not all ports were started", "hash index=1, queue=1", "no started receive queue 5"):
         assert part in out, (part, out)
+    # As many entries as `show port info` says, of a single queue too.
+    assert out.count("The reta size of port 0 is 128") == 2 and "Invalid RETA" not in out, out
+    assert out.count("the port has no such receive queue") == 1, out
     rows = [r for r in forwarded(out) if r[0] == "all"]
     assert len(rows) == 2 and all(r[1] > 0 for r in rows), rows
     assert out.count("Done.") == 2, out
