@@ -5,6 +5,7 @@
 // [DEVICE]
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "attach/resolve.hh"
@@ -90,6 +91,8 @@ int run(device::Device& device) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 02_register [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   return run(*attached->device);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "attach/resolve.hh"
@@ -67,6 +68,8 @@ int gather(port::MkeyQueue& queue, const mr::Region& region, std::vector<std::by
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 03_umr_gather [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;

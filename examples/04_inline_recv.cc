@@ -5,6 +5,7 @@
 // without hardware: build/examples/04_inline_recv [DEVICE]
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "attach/resolve.hh"
@@ -98,6 +99,8 @@ uint32_t run(device::Device& device, Connection& connection, const mr::Region& r
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 04_inline_recv [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;

@@ -3,6 +3,7 @@
 // {address, bytes, stride}, whatever the number of rows. Read 03_umr_gather.cc first.
 // Runs without hardware: build/examples/05_matrix_rows [DEVICE]
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include "attach/resolve.hh"
@@ -76,6 +77,8 @@ bool same(const std::vector<double>& matrix, const std::vector<double>& out, con
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 05_matrix_rows [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;

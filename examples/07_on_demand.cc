@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include <sys/mman.h>
 #include <time.h>
@@ -115,6 +116,8 @@ int run(device::Device& device, std::byte* addresses, std::byte* full) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 07_on_demand [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   auto map = [](std::size_t n) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "attach/resolve.hh"
@@ -91,6 +92,8 @@ bool round(Job& j) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 08_relaxed [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;

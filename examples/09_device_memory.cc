@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "attach/resolve.hh"
 #include "kilim/mr/device_memory.hh"
@@ -107,6 +108,9 @@ int run(device::Device& device) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--help")
+    return std::puts("usage: 09_device_memory [DEVICE]    a card's name or vhcaN; default vhca0") <
+           0;
   auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
   if (!attached) return refused("device", attached.error().what);
   return run(*attached->device);

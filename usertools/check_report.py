@@ -1,11 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts what check.sh ran. Reads Meson's own logs, so that no test is counted by hand.
+"""Counts what check.sh ran. Reads Meson's own logs, so that no test is counted by
+hand.
 
 Usage: check_report.py suites BUILD MODE       the suites to run, in order
-       check_report.py targets BUILD WORD...   files to build for these suites or tests; -slow: but for slow ones
-       check_report.py one STAGE               a line about one stage, with what failed in it
-       check_report.py all FOLDER              the table of minutes, then the last line"""
+       check_report.py targets BUILD WORD...   files to build for these suites
+                                               or tests; -slow: but for slow
+                                               ones
+       check_report.py one STAGE               a line about one stage, with what
+                                               failed in it
+       check_report.py all FOLDER              the table of minutes, then the
+                                               last line"""
 
 import glob
 import json
@@ -178,6 +183,9 @@ def main(words):
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        sys.exit(0)
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

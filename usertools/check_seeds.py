@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the cases that doc/seeds.md names: each row of its tables has a file and a case of it.
+"""Runs the cases that doc/seeds.md names: each row of its tables has a file and a
+case of it.
 
 Usage: check_seeds.py ROOT BUILD
 
-What the cases need is built first. A row without a case, a case that its file's program does not
-list, and a case that fails are failures. A program or case that ends with 77 and a sentence on its
-standard output is skipped for that reason; root lacks nothing, so there it is a failure. The last line
-is "N passed, N failed, N skipped"; what the document lists as not there yet is printed before it."""
+What the cases need is built first. A row without a case, a case that its file's
+program does not list, and a case that fails are failures. A program or case
+that ends with 77 and a sentence on its standard output is skipped for that
+reason; root lacks nothing, so there it is a failure. The last line is "N
+passed, N failed, N skipped"; what the document lists as not there yet is
+printed before it."""
 
 import concurrent.futures
 import json
@@ -195,6 +198,9 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        sys.exit(0)
     try:
         sys.exit(main(sys.argv))
     except KeyboardInterrupt:

@@ -1,14 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What libkilim.so exports: lib/install/libkilim.map, written from the archive and checked against both.
+"""What libkilim.so exports: lib/install/libkilim.map, written from the archive and
+checked against both.
 
-Usage: exports.py write MAP LIBKILIM_A LIBKILIM_COMPAT_A     after a function came, went or changed its words
-       exports.py check MAP LIBKILIM_A LIBKILIM_COMPAT_A LIBKILIM_SO LIBKILIM_COMPAT_SO
+Usage: exports.py write MAP LIBKILIM_A LIBKILIM_COMPAT_A
+            after a function came, went or changed its words
+       exports.py check MAP LIBKILIM_A LIBKILIM_COMPAT_A LIBKILIM_SO
+         LIBKILIM_COMPAT_SO
 
-Public are the functions and tables of lib/kilim and drivers/attach that have a definition of their own, and the
-C functions. Not public are the device, what only hot.cc has, namespaces called detail, and drivers/mlx5 and
-drivers/net beyond their C functions; of drivers/mlx5 what libkilim_compat.so needs is exported to it alone,
-under KILIM_0_INTERNAL. Inline functions and templates are each program's own."""
+Public are the functions and tables of lib/kilim and drivers/attach that have a
+definition of their own, and the C functions. Not public are the device, what
+only hot.cc has, namespaces called detail, and drivers/mlx5 and drivers/net
+beyond their C functions; of drivers/mlx5 what libkilim_compat.so needs is
+exported to it alone, under KILIM_0_INTERNAL. Inline functions and templates are
+each program's own."""
 
 import re
 import subprocess
@@ -91,6 +96,9 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        sys.exit(0)
     try:
         sys.exit(main(sys.argv))
     except KeyboardInterrupt:

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A live view of a running Kilim program, from EAL's telemetry socket: rates of ports and queues, drops by
-cause, workers, pools and keys, in 80 columns and 24 lines. In a pipe it prints plain text.
+"""A live view of a running Kilim program, from EAL's telemetry socket: rates of
+ports and queues, drops by cause, workers, pools and keys, in 80 columns and 24
+lines. In a pipe it prints plain text.
 
-Usage: kilim-top.py [--file-prefix NAME] [--socket PATH] [--interval SECONDS] [--count N] [--once]
+Usage: kilim-top.py [--file-prefix NAME] [--socket PATH] [--interval SECONDS]
+         [--count N] [--once]
 
   --file-prefix NAME   the program's EAL option of that name, rte unless said
   --socket PATH        the telemetry socket itself
@@ -235,7 +237,8 @@ def count(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(usage="kilim-top.py, see --help")
+    parser.format_help = lambda: __doc__ + "\n"
     parser.add_argument("--file-prefix", default="rte", metavar="NAME")
     parser.add_argument("--socket", metavar="PATH")
     parser.add_argument("--interval", type=seconds, default=1.0, metavar="SECONDS")

@@ -4,11 +4,13 @@
 
   kilim-wqe.py print FILE            every WQE in words, a segment a line
   kilim-wqe.py lint FILE             what is wrong with them
-  kilim-wqe.py diff FILE FILE        what two builds wrote differently; queue numbers do not count
+  kilim-wqe.py diff FILE FILE        what two builds wrote differently; queue
+                                     numbers do not count
   kilim-wqe.py replay FILE           post it all on a virtual device
 
-The exit status is 1 where something was found, differs or failed. The program that reads the files is
-kilim-wqe of build/app, or of an installation, or what KILIM_WQE names."""
+The exit status is 1 where something was found, differs or failed. The program
+that reads the files is kilim-wqe of build/app, or of an installation, or what
+KILIM_WQE names."""
 
 import difflib
 import os

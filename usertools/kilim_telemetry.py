@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The telemetry socket of a running program, as rte_telemetry.h and dpdk-telemetry.py describe it: for
-kilim-exporter.py and kilim-top.py."""
+"""The telemetry socket of a running program, as rte_telemetry.h and
+dpdk-telemetry.py describe it: for kilim-exporter.py and kilim-top.py."""
 
 import glob
 import json

@@ -2,16 +2,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes and compares pcap files of Ethernet frames.
 
-Usage: pcap_file.py make FILE COUNT      COUNT frames of UDP over IPv4, sizes and payload random but
+Usage: pcap_file.py make FILE COUNT      COUNT frames of UDP over IPv4, sizes
+                                         and payload random but
                                          the same at every call
-       pcap_file.py compare SENT GOT     the same frames in the same order, time aside"""
+       pcap_file.py compare SENT GOT     the same frames in the same order, time
+                                         aside"""
 
 import itertools
 import random
 import socket
 import sys
 
-import dpkt
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit(0)
+
+try:
+    import dpkt
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    sys.exit("pcap_file.py: it needs dpkt: install python3-dpkt")
 
 FROM, TO = socket.inet_aton("198.18.0.1"), socket.inet_aton("198.18.0.2")
 

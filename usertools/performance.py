@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures the datapath and prints the tables of doc/performance.md: instructions by callgrind, times
-by kilim-perf, each beside what it is compared with. Less than three minutes.
+"""Measures the datapath and prints the tables of doc/performance.md: instructions
+by callgrind, times by kilim-perf, each beside what it is compared with. Less
+than three minutes.
 
 Usage: performance.py [--build FOLDER] [--samples N] [--write]
 
@@ -9,7 +10,8 @@ Usage: performance.py [--build FOLDER] [--samples N] [--write]
   --samples N     of each time, at least 9 (25)
   --write         the tables go into doc/performance.md, between its marks
 
-Times depend on the machine and on what else it does; instructions only on compiler and library."""
+Times depend on the machine and on what else it does; instructions only on
+compiler and library."""
 
 import argparse
 import json
@@ -150,7 +152,8 @@ def section(build, samples):
 
 
 def main(words):
-    parser = argparse.ArgumentParser(usage=__doc__, add_help=True)
+    parser = argparse.ArgumentParser(usage="performance.py, see --help")
+    parser.format_help = lambda: __doc__ + "\n"
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--samples", type=int, default=25)
     parser.add_argument("--write", action="store_true")

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads the C++ library's headers once for each kind of compile command in a build folder, not once
-for each source: with GCC they are two fifths of a build.
+"""Reads the C++ library's headers once for each kind of compile command in a build
+folder, not once for each source: with GCC they are two fifths of a build.
 
 Usage: precompile.py BUILD
 
-BUILD was set up with `-include BUILD/precompiled/std.hh`, an empty file. Beside it lies std.hh.gch, a
-folder of precompiled headers from which GCC takes the one that was made with a source's own options;
-where none fits, the source is compiled as if there were none. Sources still include what they use
+BUILD was set up with `-include BUILD/precompiled/std.hh`, an empty file. Beside
+it lies std.hh.gch, a folder of precompiled headers from which GCC takes the one
+that was made with a source's own options; where none fits, the source is
+compiled as if there were none. Sources still include what they use
 (test/style/check_std_includes.py)."""
 
 import concurrent.futures
@@ -97,6 +98,11 @@ def main(build):
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        sys.exit(0)
+    if len(sys.argv) != 2:
+        sys.exit("precompile.py: say which build folder; --help tells more")
     try:
         sys.exit(main(os.path.abspath(sys.argv[1])))
     except KeyboardInterrupt:

@@ -73,7 +73,32 @@ told() {
 }
 
 # The script's head, which is its help.
-usage() { sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+# The script's head, in 80 columns: what is too much for a line goes on where its second column begins,
+# in front of the line that goes on there itself.
+usage() {
+  sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" | awk -v columns=80 '
+    function spaces(n) { return n == 0 ? "" : sprintf("%" n "s", "") }
+    {
+      lead = match($0, /[^ ]/) ? RSTART - 1 : 0
+      goes_on = rest != "" && $0 != "" && lead == indent && $0 !~ /^Usage/
+      if (goes_on) $0 = spaces(indent) rest " " substr($0, lead + 1)
+      else if (rest != "") print spaces(indent) rest
+      rest = ""
+      if (!goes_on) {
+        match($0, /^ *[^ ]+( [^ ]+)*  +/)
+        indent = RLENGTH > 0 && RLENGTH <= columns / 2 ? RLENGTH : $0 ~ /^Usage/ ? 7 : lead
+      }
+      while (length($0) > columns) {
+        for (cut = columns + 1; cut > indent && substr($0, cut, 1) != " "; cut--);
+        if (cut <= indent) break
+        print substr($0, 1, cut - 1)
+        rest = substr($0, cut + 1)
+        $0 = spaces(indent) rest
+      }
+      if (rest == "") print
+    }
+    END { if (rest != "") print spaces(indent) rest }'
+}
 
 # options OWN PASSED ARGUMENT...: what the script was asked for. OWN options become variables of that
 # name (--size 3: size=3, --keep: keep=yes), PASSED ones go to `words` as they came; a name that ends in

@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long files and functions are: median, 95th percentile and longest, in lines, over the sources of
-lib, drivers, app, test, examples and usertools (C++, C, Python, shell).
+"""How long files and functions are: median, 95th percentile and longest, in lines,
+over the sources of lib, drivers, app, test, examples and usertools (C++, C,
+Python, shell).
 
 Usage: sizes.py [--worst N] [FOLDER...]
 
   --worst N   also the N longest files and the N longest functions
   FOLDER      only what lies below it, as test/vhca
 
-A function counts from its first line to its closing brace, as the test `layers` counts it; what lies
-within another function counts as part of that. The numbers that are wanted are in CONTRIBUTING.md."""
+A function counts from its first line to its closing brace, as the test `layers`
+counts it; what lies within another function counts as part of that. The numbers
+that are wanted are in CONTRIBUTING.md."""
 
 import argparse
 import ast
@@ -68,8 +70,8 @@ def percentile(measured, share):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(usage="sizes.py, see --help")
+    options.format_help = lambda: __doc__ + "\n"
     options.add_argument("--worst", type=int, default=0, metavar="N")
     options.add_argument("folders", nargs="*", metavar="FOLDER")
     asked = options.parse_args()

@@ -10,6 +10,7 @@
 
 #include <getopt.h>
 
+#include "cli/folded.hh"
 #include "kilim/base/nearest.hh"
 #include "kilim/base/version.h"
 
@@ -128,7 +129,7 @@ std::string help_of(std::span<const Spelling> all) {
 }
 
 int say(const char* program, const Exit& exit) {
-  if (exit.code == 0) return std::fputs(exit.message.c_str(), stdout) < 0 ? 1 : 0;
+  if (exit.code == 0) return std::fputs(folded(exit.message).c_str(), stdout) < 0 ? 1 : 0;
   if (!exit.message.empty()) std::fprintf(stderr, "%s: %s\n", program, exit.message.c_str());
   return exit.code;
 }

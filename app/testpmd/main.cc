@@ -15,6 +15,7 @@
 #include <rte_errno.h>
 
 #include "captures.hh"
+#include "cli/folded.hh"
 #include "cli/options.hh"
 #include "control.hh"
 #include "forward_report.hh"
@@ -103,7 +104,7 @@ CommandLine split(int argc, char** argv) {
 
 // Never returns: EAL prints its options and exits.
 int help_all(char* name) {
-  std::printf("%s\nEAL's own help follows.\n", help_text().c_str());
+  std::printf("%s\nEAL's own help follows.\n", cli::folded(help_text()).c_str());
   std::fflush(stdout);
   char option[] = "--help";
   char* args[] = {name, option};

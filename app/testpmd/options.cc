@@ -258,7 +258,8 @@ std::string help_text() {
        "\n"
        "example, without hardware, hugepages or root:\n"
        "  kilim-testpmd --no-huge --no-shconf --no-pci -l 0 \\\n"
-       "    --vdev net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap -- --fwd=umr --duration=2\n";
+       "    --vdev net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap -- \\\n"
+       "    --fwd=umr --duration=2\n";
   return s;
 }
 

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/folded.hh"
 #include "cli/options.hh"
 #include "ut.hh"
 
@@ -160,6 +161,20 @@ void version_is_the_first_word() {
   CU_ASSERT(!asks_version(1, only));
 }
 
+// What is too much for 80 columns goes on in the second one, with the lines that do so themselves.
+void long_lines_are_folded() {
+  const std::string left = "  --word                    ";
+  const std::string forty(40, 'x'), twenty(20, 'y'), indent(left.size(), ' ');
+  EQUAL(folded("short\n\n  also short\n"), "short\n\n  also short\n");
+  EQUAL(folded(left + forty + " " + twenty + "\n" + indent + "z\n  --next  w\n"),
+        left + forty + "\n" + indent + twenty + " z\n  --next  w\n");
+  EQUAL(folded(forty + " " + forty + "\n" + twenty + "\n"),
+        forty + "\n" + forty + " " + twenty + "\n");
+  const std::string word(60, 'w');
+  EQUAL(folded(indent + word + "\n"), std::string(20, ' ') + word + "\n");
+  EQUAL(folded(std::string(90, 'w') + "\n"), std::string(90, 'w') + "\n");
+}
+
 constexpr kilim::test::Case cases[] = {
     {"values are stored", values_are_stored},
     {"numbers keep their range", numbers_keep_their_range},
@@ -172,6 +187,7 @@ constexpr kilim::test::Case cases[] = {
     {"words end the options, or stand between them", words_end_the_options_or_stand_between_them},
     {"the help text is the rows", the_help_text_is_the_rows},
     {"--version is the first word", version_is_the_first_word},
+    {"long lines are folded", long_lines_are_folded},
 };
 
 }  // namespace
