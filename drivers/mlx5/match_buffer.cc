@@ -85,10 +85,10 @@ void put_ip(const HeaderSet& to, const Layers& m) noexcept {
   if (m.ipv6->fragment) to.put_exactly(lyr::frag, *m.ipv6->fragment ? 1 : 0);
 }
 
-// Fragments have no such layer.
+// Fragments have the protocol, and no ports: as mlx5_ib says it of verbs' specs (Linux
+// hw/mlx5/fs.c, parse_flow_attr()).
 template <typename Layers>
 void put_ports(const HeaderSet& to, const Layers& m) noexcept {
-  if (m.tcp || m.udp) to.put_exactly(lyr::frag, 0);
   if (m.tcp) {
     to.put_exactly(lyr::ip_protocol, flow::protocol_tcp);
     to.put(lyr::tcp_sport, m.tcp->src);

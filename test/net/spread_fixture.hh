@@ -91,9 +91,11 @@ inline uint32_t expected_hash(const FrameKind& k, const Frame& f, const flow::Rs
   const uint32_t tcp = four ? HashTypes::tcp4 : HashTypes::tcp6;
   const uint32_t udp = four ? HashTypes::udp4 : HashTypes::udp6;
   const uint32_t wanted = k.protocol == 6 ? tcp : k.protocol == 17 ? udp : 0;
-  if ((rss.types & wanted) != 0 && !k.fragment)
+  // A rule of a protocol takes its fragments too, which have no ports: their addresses are hashed.
+  const bool by_protocol = (rss.types & wanted) != 0;
+  if (by_protocol && !k.fragment)
     for (std::size_t i = 0; i < 4; i++) input.push_back(f[addresses + bytes + i]);
-  else if ((rss.types & (four ? HashTypes::ipv4 : HashTypes::ipv6)) == 0)
+  else if (!by_protocol && (rss.types & (four ? HashTypes::ipv4 : HashTypes::ipv6)) == 0)
     return 0;
   return slow_hash(input, rss.key);
 }

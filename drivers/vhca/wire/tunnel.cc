@@ -9,10 +9,12 @@ namespace {
 constexpr uint8_t protocol_gre = 47;
 constexpr uint32_t outer_udp_bytes = 8, vxlan_bytes = 8, vni_at = 4, gre_bytes = 4;
 constexpr uint16_t type_ether = 0x6558;  // transparent Ethernet bridging
+constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd;
 // Bits of GRE's first two bytes. Routing (RFC 1701) is not parsed, and neither are versions above
 // 1: NVIDIA's own test has cards take off headers with a key and version 1 (rdma-core
 // tests/utils.py, gen_gre_header(); tests/test_mlx5_dr.py, test_packet_reformat_l2_gre()), which
-// RFC 2637 lays out as version 0 but for one word more.
+// RFC 2637 lays out as version 0 but for one word more. PPP in version 1 (PPTP) stays a packet like
+// others.
 constexpr uint16_t gre_checksum = 0x8000, gre_routing = 0x4000, gre_key = 0x2000,
                    gre_sequence = 0x1000, gre_acknowledgement = 0x0080, gre_version = 7;
 
@@ -36,7 +38,9 @@ void parse_vxlan(std::span<const std::byte> packet, const PacketView& outer,
 void parse_gre(std::span<const std::byte> packet, uint32_t at, TunnelView& t) noexcept {
   if (at + gre_bytes > packet.size()) return;
   const uint16_t flags = get_be<uint16_t>(packet, at), version = flags & gre_version;
-  if ((flags & gre_routing) != 0 || version > 1) return;
+  const uint16_t protocol = get_be<uint16_t>(packet, at + 2);
+  const bool known = protocol == type_ether || protocol == type_ipv4 || protocol == type_ipv6;
+  if ((flags & gre_routing) != 0 || version > 1 || (version == 1 && !known)) return;
   const auto bytes_if = [flags](uint16_t bit) { return (flags & bit) != 0 ? 4u : 0u; };
   const uint32_t key_at = at + gre_bytes + bytes_if(gre_checksum);
   uint32_t end = key_at + bytes_if(gre_key) + bytes_if(gre_sequence);
@@ -44,9 +48,9 @@ void parse_gre(std::span<const std::byte> packet, uint32_t at, TunnelView& t) no
   if (end > packet.size()) return;
   t.kind = TunnelKind::gre;
   t.gre_flags = flags;
-  t.gre_protocol = get_be<uint16_t>(packet, at + 2);
+  t.gre_protocol = protocol;
   if ((flags & gre_key) != 0) t.id = get_be<uint32_t>(packet, key_at);
-  t.has_ether = t.gre_protocol == type_ether;
+  t.has_ether = protocol == type_ether;
   t.inner_at = end;
   parse_inner(packet, t);
 }

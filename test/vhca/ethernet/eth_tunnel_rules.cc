@@ -201,6 +201,11 @@ void a_tunnel_is_taken_off_or_the_drop_is_told() {
   Bytes late = make_tunnel(gre);
   put16(late, flags_at, 0x2081);
   EQUAL(d.pass(late, false), inner - 4);
+  // PPP in version 1 is none that is known.
+  Bytes pptp = make_tunnel(gre);
+  put16(pptp, flags_at, 0x2001);
+  put16(pptp, flags_at + 2, 0x880b);
+  EQUAL(d.pass(pptp, false), 0u);
 }
 
 // A frame that comes by another way all the same is told to have lost this one.

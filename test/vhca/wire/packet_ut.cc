@@ -118,6 +118,11 @@ void damaged_frames_never_lead_outside() {
     bool inside =
         v.l3 == L3::none || (v.l3_at <= v.l4_at && v.l4_at <= v.l3_end && v.l3_end <= f.size());
     inside = inside && (v.l4 == L4::none || v.l4_at + v.l4_header <= v.l3_end);
+    // What rules look at lies in the frame whatever lengths say.
+    inside = inside && (v.ip_version == 0 || v.l3_at + (v.ip_version == 4 ? 20u : 40u) <= f.size());
+    inside = inside && v.ports_at + (v.ports_at != 0 ? 4u : 0u) <= f.size();
+    inside =
+        inside && (v.ports_at == 0 || v.ip_version != 0) && (v.l3 == L3::none || v.ip_version != 0);
     if (!inside) CU_FAIL("an offset lies outside");
     (void)(l3_checksum_good(f, v) && l4_checksum_good(f, v));
     write_l3_checksum(f, v);
