@@ -24,7 +24,7 @@ import time
 import tty
 
 sys.dont_write_bytecode = True
-from kilim_telemetry import Client, TelemetryError, path_of
+from kilim_telemetry import Client, TelemetryError, path_of, understood
 
 WIDTH, HEIGHT = 80, 24
 DROPS = {"rx_missed": "missed", "rx_no_buffer": "no-buffer", "rx_errors": "rx-errors", "rx_too_long": "too-long",
@@ -45,6 +45,7 @@ class Sample:
     """What the program has counted at one moment."""
 
     def __init__(self, client):
+        client.begin()
         self.at = time.monotonic()
         self.info = client.ask("/kilim/info")
         if self.info is None:
@@ -248,7 +249,9 @@ def main():
     if args.once:
         args.count = 1
     try:
-        watch(Client(path=args.socket or path_of(args.file_prefix)), args)
+        client = Client(path=args.socket or path_of(args.file_prefix))
+        with understood(client.path):
+            watch(client, args)
     except TelemetryError as error:
         sys.exit(f"kilim-top: {error}")
 
