@@ -77,6 +77,8 @@ struct CqSpec {
   bool padded = false;                 // 128-byte entries are written whole
   bool time_of_day = false;            // stamps are seconds and nanoseconds of UTC
   MiniFormat mini = MiniFormat::none;  // none: entries are never compressed
+  bool collapsed = false;              // every entry is written to the first place (cqc.cc)
+  bool record_read_only = false;       // the record lies in a umem that the adapter may not write
 };
 
 // dci, dct: initiator and target of dynamic connections.

@@ -18,6 +18,19 @@ namespace kilim::vhca {
 namespace {
 constexpr uint32_t cq_record_bytes = 8;         // consumer index, arm word
 constexpr std::size_t commands_wait_for = 256;  // requests and frames
+
+// The first request for events writes 0 into a word that may be 0 already: it gets another value. A
+// card only reads the record (Linux drivers/infiniband/hw/mlx5/doorbell.c, mlx5_ib_db_map_user(),
+// pins it without write access), so that it may lie where nothing can be written. False: it does,
+// and the word is known as it stands.
+bool mark_record(Cq& cq) noexcept {
+  const Va arm{record_word(cq, prm::record_arm)};
+  if (!cq.spec.record_read_only && dma::store(arm, cq.arm_word)) return true;
+  uint32_t raw = 0;
+  if (dma::load(arm, raw)) cq.arm_word = be32::from_raw(raw).host();
+  return false;
+}
+
 }  // namespace
 
 Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
@@ -28,17 +41,15 @@ Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
   Uar* uar = h.uars.at(s.uar_page);
   if (uar == nullptr) return Error{EINVAL, "no such UAR page"};
   int rc = probe_range(s.buf, uint64_t{s.cqe_count} * s.cqe_bytes, true);
-  if (rc == 0) rc = probe_range(s.record, cq_record_bytes, true);
+  if (rc == 0) rc = probe_range(s.record, cq_record_bytes, false);
   if (rc != 0) return Error{-rc, "the memory of the completion queue is not there"};
-  // The first request for events writes 0 into a word that may be 0 already: give it another value.
-  uint64_t arm = s.record.value() + 4 * prm::record_arm;
-  if (!dma::store(Va{arm}, ~uint32_t{0})) return Error{EFAULT, "the doorbell record is not there"};
   uint32_t number = 0;
   Cq* cq = h.cqs.create(number);
   if (cq == nullptr) return Error{ENOMEM, "the adapter has no more completion queues"};
   cq->cqn = Cqn{number};
   cq->spec = s;
   cq->sink = sink;
+  cq->unmarked = !mark_record(*cq);
   if (s.mini != MiniFormat::none) cq->block = std::make_unique<CqeBlock>();
   uar->cqs.add(*cq);
   h.uars.note_queues(*uar);

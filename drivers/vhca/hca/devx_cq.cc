@@ -77,10 +77,11 @@ Answer make_cq(Hca& h, const Client& client, In in, Out out) {
   const auto ring = h.umems.find(client.sink, {umems[0], read<be64>(in, c::umem_offset).host(),
                                                uint64_t{spec.cqe_count} * spec.cqe_bytes, true});
   const auto record = h.umems.find(
-      client.sink, {umems[1], read<be64>(context, prm::cqc::dbr_addr).host(), record_bytes, true});
+      client.sink, {umems[1], read<be64>(context, prm::cqc::dbr_addr).host(), record_bytes});
   if (!ring || !record) return {Status::bad_resource, Refusal::no_such_umem};
   spec.buf = *ring;
   spec.record = *record;
+  spec.record_read_only = !h.umems.writable(umems[1]);
   spec.owner = client.owner;
   const Result<Cqn> cqn = create_cq(h, spec, client.sink);
   if (!cqn) return {Status::bad_param, Refusal::cq_context};

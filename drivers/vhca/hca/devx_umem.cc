@@ -22,6 +22,11 @@ std::optional<Va> UmemTable::find(const EventSink* client, const Place& place) c
   return Va{umem->start.value() + place.offset};
 }
 
+bool UmemTable::writable(uint32_t number) const noexcept {
+  const Umem* umem = number <= 0xffffff ? umems_.at(number) : nullptr;
+  return umem != nullptr && umem->writable;
+}
+
 void UmemTable::hold(User user, std::span<const uint32_t> umems) {
   std::vector<uint32_t>& held = held_[user];
   for (const uint32_t number : umems) {

@@ -38,8 +38,10 @@ class UmemTable {
   int destroy(uint32_t number);
 
   // Nothing: the client has no such umem, it ends before, or the adapter may not write there and
-  // would. Work queues and their records are only read: DPDK registers those of receive queues so
-  // (22.11, drivers/common/mlx5/mlx5_common_devx.c, mlx5_devx_wq_init()).
+  // would. Only rings of completion queues are written. Work queues and all records are read: DPDK
+  // registers those of receive queues so (22.11, drivers/common/mlx5/mlx5_common_devx.c,
+  // mlx5_devx_wq_init()), UCX from 1.14 on the records of all queues
+  // (src/uct/ib/mlx5/dv/ib_mlx5dv_md.c, uct_ib_mlx5_add_page()).
   struct Place {
     uint32_t umem = 0;
     uint64_t offset = 0;
@@ -47,6 +49,8 @@ class UmemTable {
     bool written = false;
   };
   [[nodiscard]] std::optional<Va> find(const EventSink* client, const Place& place) const noexcept;
+  // Whether the client let the adapter write there; false too where there is none.
+  [[nodiscard]] bool writable(uint32_t number) const noexcept;
 
   void hold(User user, std::span<const uint32_t> umems);
   // Who holds none may ask too.

@@ -55,7 +55,7 @@ void serve_send(Hca& h, Uar& uar, uint32_t word) noexcept {
 void serve_arm(Hca& h, Uar& uar, uint32_t number) noexcept {
   Cq* cq = h.cqs.at(number & 0xffffff);
   if (cq == nullptr || cq->spec.uar_page != uar.index) return uar.cqs.owe();
-  check_arm(h.context, *cq);
+  check_arm(h.context, *cq, true);
   uar.cqs.owe_others(*cq);
 }
 
@@ -69,7 +69,7 @@ struct Rung {
   Rung rung;
   // Its second half has the number.
   if (const uint64_t arm = UarSet::take(uar, prm::uar::cq_doorbell); arm != 0) {
-    rung.arm = true;
+    rung.arm = uar.arms = true;
     serve_arm(h, uar, static_cast<uint32_t>(arm));
   }
   for (const std::size_t at : UarSet::send_words) {
@@ -99,7 +99,7 @@ bool check_doorbells(Hca& h) noexcept {
     const Rung rung = UarSet::rung(uar) ? take_words(h, uar) : Rung{};
     if (all) owe_all(uar);
     if (uar.cqs.owes())
-      uar.cqs.sweep(rung.arm, [&](Cq& cq) noexcept { return check_arm(h.context, cq); });
+      uar.cqs.sweep(rung.arm, [&](Cq& cq) noexcept { return check_arm(h.context, cq, uar.arms); });
     if (uar.qps.owes())
       uar.qps.sweep(rung.send, [&](Qp& qp) noexcept { return check_record(h, qp, false); });
     owes = uar.cqs.owes() || uar.qps.owes() || owes;
@@ -110,7 +110,7 @@ bool check_doorbells(Hca& h) noexcept {
 void check_all_doorbells(Hca& h) noexcept {
   h.uars.for_each([&](Uar& uar) noexcept {
     if (UarSet::rung(uar)) take_words(h, uar);
-    uar.cqs.sweep_all([&](Cq& cq) noexcept { return check_arm(h.context, cq); });
+    uar.cqs.sweep_all([&](Cq& cq) noexcept { return check_arm(h.context, cq, uar.arms); });
     uar.qps.sweep_all([&](Qp& qp) noexcept { return check_record(h, qp, false); });
   });
 }

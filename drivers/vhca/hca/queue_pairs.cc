@@ -56,12 +56,14 @@ const char* qp_objection(const Hca& h, const QpSpec& s) noexcept {
   return nullptr;
 }
 
+// Work queues and their records are only read (Linux drivers/infiniband/hw/mlx5/qp.c,
+// _create_user_qp(): ib_umem_get() without access; doorbell.c, mlx5_ib_db_map_user()).
 int probe_rings(const QpSpec& s, uint64_t sq_base, uint64_t rq_bytes) noexcept {
-  if (int rc = probe_range(s.buf, rq_bytes, true); rc != 0) return rc;
-  if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, true); rc != 0)
+  if (int rc = probe_range(s.buf, rq_bytes, false); rc != 0) return rc;
+  if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, false); rc != 0)
     return rc;
   if (!has_rings(s.type)) return 0;
-  return probe_range(s.record, qp_record_bytes, true);
+  return probe_range(s.record, qp_record_bytes, false);
 }
 
 void count_users(Hca& h, const Qp& qp, uint32_t by) noexcept {

@@ -85,8 +85,9 @@ void receive_to_reset(Hca& h, Qp& rq) noexcept {
 Result<uint32_t> create_rq(Hca& h, const RqSpec& s, EventSink* sink) {
   if (!h.config.profile.raw_packet) return Error{EOPNOTSUPP, "the adapter receives no frames"};
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
-  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, true);
-  if (rc == 0) rc = probe_range(s.record, rq_record_bytes, true);
+  // The adapter only reads both (Linux drivers/infiniband/hw/mlx5/qp.c, create_user_rq()).
+  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, false);
+  if (rc == 0) rc = probe_range(s.record, rq_record_bytes, false);
   if (rc != 0) return Error{-rc, "the memory of the receive queue is not there"};
   uint32_t number = 0;
   Qp* rq = h.rqs.create(number);

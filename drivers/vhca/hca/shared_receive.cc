@@ -53,8 +53,9 @@ Xrcd* xrcd_of(const Hca& h, const XrcdSpec& s, uint32_t& number) {
 
 Result<uint32_t> create_srq(Hca& h, const SrqSpec& s, EventSink* sink) {
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
-  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, true);
-  if (rc == 0) rc = probe_range(s.record, srq_record_bytes, true);
+  // The adapter only reads both (Linux drivers/infiniband/hw/mlx5/srq.c, create_srq_user()).
+  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, false);
+  if (rc == 0) rc = probe_range(s.record, srq_record_bytes, false);
   if (rc != 0) return Error{-rc, "the memory of the shared receive queue is not there"};
   uint32_t number = 0;
   Srq* srq = h.srqs.create(number);

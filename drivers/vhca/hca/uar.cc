@@ -118,6 +118,7 @@ void UarSet::note_queues(Uar& uar) noexcept {
   const bool has_queues = !uar.qps.empty() || !uar.cqs.empty();
   if (has_queues == ((was & bit) != 0)) return;
   if (has_queues) {
+    uar.arms = false;
     take(uar, prm::uar::cq_doorbell);
     for (std::size_t at : send_words) take(uar, at);
   }

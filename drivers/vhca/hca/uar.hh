@@ -30,6 +30,7 @@ struct Uar {
   enum class Place : uint8_t { unmapped, own, file } place = Place::unmapped;
   PageQueues<Qp> qps;  // whose doorbells lie here
   PageQueues<Cq> cqs;
+  bool arms = false;  // a doorbell for events has come since it got queues
 };
 
 class UarSet {

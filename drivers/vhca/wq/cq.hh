@@ -27,12 +27,15 @@ struct Cq {
   Cqn cqn;
   CqSpec spec;
   EventSink* sink = nullptr;
-  uint32_t producer = 0;        // 24-bit index of the next entry
-  uint32_t consumer = 0;        // where the client was when its record was last read
-  uint32_t record = 0;          // what was read then
-  uint32_t passed = 0;          // last entries of older rings that the client has passed since
-  uint32_t users = 0;           // queues that complete here
-  uint32_t arm_word = ~0u;      // as last read from the record
+  uint32_t producer = 0;    // 24-bit index of the next entry
+  uint32_t consumer = 0;    // where the client was when its record was last read
+  uint32_t record = 0;      // what was read then
+  uint32_t passed = 0;      // last entries of older rings that the client has passed since
+  uint32_t users = 0;       // queues that complete here
+  uint32_t arm_word = ~0u;  // as last read from the record
+  // The record could not be given another value than a first request for events may write: until
+  // one has come, any doorbell for events of its page may be this queue's.
+  bool unmarked = false;
   uint32_t armed_at = 0;        // consumer index of the request
   uint32_t last_solicited = 0;  // index behind the last solicited entry
   bool has_solicited = false;

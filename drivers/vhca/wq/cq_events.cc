@@ -70,7 +70,7 @@ void check_period(EngineContext& context, Cq& cq) noexcept {
   if (!cq.error) fire_if_due(context, cq);
 }
 
-bool check_arm(EngineContext& context, Cq& cq) noexcept {
+bool check_arm(EngineContext& context, Cq& cq, bool rang) noexcept {
   if (cq.error) return false;
   uint32_t raw = 0;
   if (!dma::load(Va{record_word(cq, prm::record_arm)}, raw)) {
@@ -78,8 +78,9 @@ bool check_arm(EngineContext& context, Cq& cq) noexcept {
     return true;
   }
   uint32_t arm = be32::from_raw(raw).host();
-  if (arm == cq.arm_word) return false;
+  if (arm == cq.arm_word && !(cq.unmarked && rang)) return false;
   cq.arm_word = arm;
+  cq.unmarked = false;
   // Who waits for any entry is not made to wait for less (IBA 11.4.2.2).
   const bool waits_for_any = cq.armed && !cq.armed_solicited;
   cq.armed = true;

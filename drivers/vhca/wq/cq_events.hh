@@ -24,8 +24,9 @@ void fire_if_due(const EngineContext&, Cq&) noexcept;
 void raise_event(const EngineContext&, Cq&) noexcept;
 
 // The client may have asked for an event: reads the arm word, fires at once where entries wait.
-// True: it was another word than before.
-bool check_arm(EngineContext&, Cq&) noexcept;
+// `rang`: a doorbell for events has come to the queue's page, this queue's or another's. True: it
+// was another word than before, or the first request of a queue whose record could not be marked.
+bool check_arm(EngineContext&, Cq&, bool rang) noexcept;
 
 // When an armed CQ's event is due at the latest, because its period ends; UINT64_MAX: none waits.
 uint64_t event_deadline(const Cq&) noexcept;
