@@ -18,8 +18,8 @@ bool takes_plainly(const Qp& qp) noexcept {
       qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err && !qp.broken;
   const Cq& cq = *qp.recv_cq;
   return receives && qp.rq.shift == 4 && !qp.rq.striding() && qp.srq == nullptr &&
-         !qp.spec.rq_signature && !qp.spec.tunnels && !qp.spec.scatter_fcs && !cq.error &&
-         !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
+         !qp.spec.rq_signature && !qp.spec.tunnels && !qp.spec.scatter_fcs && cq.plain_entries &&
+         !cq.error && !cq.armed;
 }
 
 // What all entries of a row have, and where they go.

@@ -15,7 +15,7 @@
 namespace kilim::vhca {
 
 inline bool completes_plainly(const Cq& cq) noexcept {
-  return !cq.error && !cq.armed && cq.spec.cqe_bytes == sizeof(prm::Cqe) && !cq.spec.time_of_day;
+  return cq.plain_entries && !cq.error && !cq.armed;
 }
 
 [[gnu::always_inline]] inline bool plain_copy(uint64_t to, uint64_t from, uint64_t bytes) noexcept {

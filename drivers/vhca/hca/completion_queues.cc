@@ -49,6 +49,7 @@ Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
   cq->cqn = Cqn{number};
   cq->spec = s;
   cq->sink = sink;
+  cq->plain_entries = s.cqe_bytes == sizeof(prm::Cqe) && !s.time_of_day && !s.collapsed;
   cq->unmarked = !mark_record(*cq);
   if (s.mini != MiniFormat::none) cq->block = std::make_unique<CqeBlock>();
   uar->cqs.add(*cq);

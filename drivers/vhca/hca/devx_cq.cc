@@ -37,10 +37,11 @@ bool context_fits(const Profile& p, In context, std::optional<MiniFormat> mini) 
   namespace c = prm::cqc;
   const uint32_t size = prm::cap_get(context, c::cqe_sz),
                  format = prm::cap_get(context, c::cq_timestamp_format);
+  // A block of compressed entries takes several places, of which a collapsed queue has one.
   const bool collapsed = prm::cap_get(context, c::cc) != 0;
   const bool compresses = mini && *mini != MiniFormat::none;
-  return size <= 2 && (size != 2 || p.cqe_padding) && !collapsed && mini &&
-         (!compresses || p.cqe_compression) &&
+  return size <= 2 && (size != 2 || p.cqe_padding) && mini &&
+         (!compresses || (p.cqe_compression && !collapsed)) &&
          (format == 0 || (format == format_real_time && p.real_time_clock)) &&
          prm::cap_get(context, c::c_eqn) == completion_event_queue &&
          (uint64_t{1} << prm::cap_get(context, c::log_cq_size)) - 1 <= p.max_cqe;
@@ -55,6 +56,7 @@ CqSpec cq_spec(In context, MiniFormat mini) {
   s.padded = size == 2;
   s.uar_page = prm::cap_get(context, c::uar_page);
   s.ignore_overrun = prm::cap_get(context, c::oi) != 0;
+  s.collapsed = prm::cap_get(context, c::cc) != 0;
   s.time_of_day = prm::cap_get(context, c::cq_timestamp_format) == format_real_time;
   s.mini = mini;
   return s;
@@ -125,6 +127,7 @@ Answer query_cq(Hca& h, In in, Out out) {
   prm::cap_set(context, c::status, cq->error ? failed : 0);
   prm::cap_set(context, c::cqe_sz, cq->spec.cqe_bytes == 64 ? 0 : cq->spec.padded ? 2 : 1);
   prm::cap_set(context, c::oi, cq->spec.ignore_overrun);
+  prm::cap_set(context, c::cc, cq->spec.collapsed);
   prm::cap_set(context, c::log_cq_size,
                static_cast<uint32_t>(std::countr_zero(cq->spec.cqe_count)));
   prm::cap_set(context, c::uar_page, cq->spec.uar_page);

@@ -44,9 +44,12 @@ struct Cq {
   // Moderation: an event waits for so many entries, or for this long since the last one; 0: not.
   uint32_t moderation_count = 0;
   uint64_t moderation_ns = 0;
-  uint32_t event_at = 0;            // producer index at the last event
-  uint64_t event_ns = 0;            // its time
-  bool error = false;               // overrun, or its memory is gone: nothing is written any more
+  uint32_t event_at = 0;  // producer index at the last event
+  uint64_t event_ns = 0;  // its time
+  bool error = false;     // overrun, or its memory is gone: nothing is written any more
+  // Entries are of 64 bytes, one behind the other, and stamped with the engine's time: as the
+  // straight ways write them.
+  bool plain_entries = false;
   uint32_t page_place = 0;          // among the queues of its UAR page
   uint32_t held = 0;                // completions in its block, which are not written yet
   std::unique_ptr<CqeBlock> block;  // null: entries are never compressed

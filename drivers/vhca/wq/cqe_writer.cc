@@ -55,8 +55,14 @@ const std::byte* first_half(const EngineContext& context, const Cq& cq,
 
 }  // namespace
 
+// PRM, cqc.cc: all entries of a collapsed queue go to the first place. All else is a ring's: each
+// entry is of its own WQE, so that the one that is there tells of all WQEs up to its wqe_counter
+// (NVSHMEM's ibgda_device.cuh, ibgda_poll_cq(); Mooncake's mc_ibgda_poll_cq()); the owner bit turns
+// whenever as many were written as the queue has entries (ROCm/rocm-systems, rocSHMEM's GDA
+// backend, which begins with the bit that a new ring has); and without cqc.oi more than these, of
+// which the consumer's record does not tell, are an overrun.
 uint64_t entry_address(const Cq& cq, uint32_t index) noexcept {
-  const uint64_t slot = index & (cq.spec.cqe_count - 1);
+  const uint64_t slot = cq.spec.collapsed ? 0 : index & (cq.spec.cqe_count - 1);
   return cq.spec.buf.value() + slot * cq.spec.cqe_bytes + (cq.spec.cqe_bytes - sizeof(prm::Cqe));
 }
 

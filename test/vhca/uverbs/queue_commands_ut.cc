@@ -111,7 +111,6 @@ void a_completion_queue_lies_within_its_memory() {
   refused(Command(good).set64(16 + prm::cqc::dbr_addr, 4096 - 4), 0x05);
   refused(Command(good).set(0, k::umem_id, 77), 0x05);
   refused(Command(good).set(16, prm::cqc::log_cq_size, 31), 0x03);
-  refused(Command(good).set(16, prm::cqc::cc, 1), 0x03);
   refused(Command(good).set(16, prm::cqc::c_eqn, 9), 0x03);
   refused(Command(good).set(16, prm::cqc::uar_page, 900), 0x03);
   Memory read_only;
