@@ -123,6 +123,7 @@ struct QpSpec {
   bool own_multicast = false;
   bool tunnels = false;          // completions tell of the headers in a tunnel
   bool software_parser = false;  // send WQEs may say where headers lie
+  bool many_packets = false;     // a client's command said that send WQEs may hold several
   void* owner = nullptr;         // handed back with every event
 };
 
@@ -232,6 +233,7 @@ struct Prepend {
   static constexpr std::size_t most = 128;
   std::array<std::byte, most> bytes{};
   uint32_t count = 0;
+  uint8_t type = 0;  // mlx5_reformat_ctx_type, where a firmware command made it
 };
 
 struct RewriteList;  // ethernet/rewrite.hh

@@ -44,6 +44,7 @@ constexpr uint32_t number_of(uint64_t address) noexcept {
 struct FlowEntry {
   static constexpr std::size_t most = 32;  // of each list
   uint32_t index = 0, tag = 0;
+  uint32_t action = 0, group = 0;  // as the command said them
   bool drops = false;
   struct To {
     bool table;  // else a TIR
@@ -53,14 +54,22 @@ struct FlowEntry {
   std::vector<uint32_t> counters;
 };
 
+// "CREATE_FLOW_GROUP": entries of the firmware's table from `first` to `last`. One is like the
+// other: what entries match is nothing.
+struct FlowGroup {
+  uint32_t number = 0, first = 0, last = 0;
+};
+
 struct FlowTable {
   FlowTable() noexcept { end.type = end.spec.type = QpType::raw_packet; }
   uint32_t number = 0;
   bool egress = false;
   bool software = false;  // its entries lie in memory, from `root` on
   uint64_t root = 0;
-  uint32_t groups = 0;  // of the firmware's; each table has one number for all
-  uint32_t users = 0;   // samplers, and entries of other tables
+  uint32_t properties = 0;  // the first word of its context, as it was created
+  std::vector<FlowGroup> groups;
+  uint32_t next_group = 1;
+  uint32_t users = 0;  // samplers, and entries of other tables
   bool has_entry = false;
   FlowEntry entry;
   Qp end;  // what rules of a port name; it has no rings
@@ -69,6 +78,7 @@ struct FlowTable {
 // Every `ratio`-th frame goes to `sample` as well.
 struct FlowSampler {
   uint32_t ratio = 1, sample = 0, otherwise = 0;  // tables
+  uint32_t table_type = 0;                        // as its creator said it
   FlowCount seen;
 };
 

@@ -19,6 +19,7 @@ struct Rqt {
   uint32_t number = 0;
   std::vector<Qp*> queues;  // a power of two of places; a queue may have many
   uint32_t users = 0;       // TIRs
+  uint32_t most = 0;        // places that its creator said it may have; 0: as many as it has
 };
 
 struct Tir {
@@ -28,6 +29,9 @@ struct Tir {
   TirSpec spec;
   Rqt* table = nullptr;
   bool direct = false;  // the table is its own, for one queue
+  // Nothing follows from these, but QUERY_TIR tells them.
+  uint32_t domain = 0;   // of transport; 0: the adapter's own
+  uint32_t self_lb = 0;  // self_lb_block
   Toeplitz toeplitz;
 };
 

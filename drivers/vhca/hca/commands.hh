@@ -100,6 +100,12 @@ T read(In in, std::size_t at = 0) {
   return v;
 }
 
+// A value at byte `at` of an answer that is long enough.
+template <typename T>
+void put(Out out, std::size_t at, const T& value) {
+  std::memcpy(out.data() + at, &value, sizeof value);
+}
+
 // The number of the object that a command names.
 inline uint32_t number_in(In in) {
   return read<be32>(in, 8).host() & 0xffffff;
@@ -139,9 +145,11 @@ Answer query_rq(Hca&, In, Out);
 Answer make_rqt(Hca&, In, Out);
 Answer change_rqt(Hca&, In, Out);
 Answer end_rqt(Hca&, In, Out);
+Answer query_rqt(Hca&, In, Out);
 Answer make_tir(Hca&, const Client&, In, Out);
 Answer change_tir(Hca&, In, Out);
 Answer end_tir(Hca&, In, Out);
+Answer query_tir(Hca&, In, Out);
 Answer make_tis(Hca&, In, Out);
 Answer end_tis(Hca&, In, Out);
 Answer query_tis(Hca&, In, Out);
@@ -161,11 +169,16 @@ Answer query_flow_table(Hca&, In, Out);
 Answer end_flow_table(Hca&, In, Out);
 Answer make_flow_group(Hca&, In, Out);
 Answer end_flow_group(Hca&, In, Out);
+Answer query_flow_group(Hca&, In, Out);
 Answer set_flow_entry(Hca&, In, Out);
 Answer delete_flow_entry(Hca&, In, Out);
+Answer query_flow_entry(Hca&, In, Out);
 Answer sync_steering(Hca&, In, Out);
+// devx_reformat.cc.
 Answer make_reformat(Hca&, In, Out);
 Answer end_reformat(Hca&, In, Out);
+Answer query_reformat(Hca&, In, Out);
+// devx_flow_table.cc.
 Answer make_sampler(Hca&, In, Out);
 Answer query_sampler(Hca&, uint32_t number, Out);
 Answer end_sampler(Hca&, uint32_t number);
@@ -177,6 +190,7 @@ Answer step_qp(Hca&, In, Out);
 // devx_rmp.cc, devx_dct.cc.
 Answer make_rmp(Hca&, const Client&, In, Out);
 Answer end_rmp(Hca&, In, Out);
+Answer query_rmp(Hca&, In, Out);
 // devx_xrq.cc.
 Answer make_xrq(Hca&, const Client&, In, Out);
 Answer end_xrq(Hca&, In, Out);
@@ -184,11 +198,13 @@ Answer query_xrq(Hca&, In, Out);
 Answer arm_xrq(Hca&, In, Out);
 Answer make_dct(Hca&, const Client&, In, Out);
 Answer end_dct(Hca&, In, Out);
+Answer query_dct(Hca&, In, Out);
 
 // qp_commands.cc.
 Answer end_qp(Hca&, In, Out);
 Answer prepare_qp(Hca&, In, Out);
 Answer change_qp(Hca&, In, Out);
+// devx_qp_query.cc.
 Answer query_qp(Hca&, In, Out);
 
 // general_objects.cc.

@@ -16,8 +16,9 @@ constexpr uint32_t format_real_time = 1;
 
 // Linux include/linux/mlx5/device.h, MLX5_CQE_FORMAT_*; the extended formats (2) carry flow tags
 // and layers, which are not offered (mini_cqe_resp_flow_tag, mini_cqe_resp_l3_l4_tag).
+constexpr uint32_t hash = 0, checksum = 1, checksum_stride = 3;
+
 std::optional<MiniFormat> mini_of(In context) {
-  constexpr uint32_t hash = 0, checksum = 1, checksum_stride = 3;
   if (prm::cap_get(context, prm::cqc::cqe_comp_en) == 0) return MiniFormat::none;
   if (prm::cap_get(context, prm::cqc::cqe_comp_layout) != 0) return std::nullopt;
   switch (prm::cap_get(context, prm::cqc::mini_cqe_res_format)) {
@@ -30,6 +31,11 @@ std::optional<MiniFormat> mini_of(In context) {
     default:
       return std::nullopt;
   }
+}
+
+uint32_t code_of(MiniFormat mini) {
+  if (mini == MiniFormat::hash) return hash;
+  return mini == MiniFormat::checksum ? checksum : checksum_stride;
 }
 
 // What the adapter does not have, or no queue can be.
@@ -132,6 +138,19 @@ Answer query_cq(Hca& h, In in, Out out) {
                static_cast<uint32_t>(std::countr_zero(cq->spec.cqe_count)));
   prm::cap_set(context, c::uar_page, cq->spec.uar_page);
   prm::cap_set(context, c::c_eqn, completion_event_queue);
+  prm::cap_set(context, c::cq_timestamp_format, cq->spec.time_of_day ? format_real_time : 0);
+  prm::cap_set(context, c::cq_max_count, cq->moderation_count);
+  prm::cap_set(context, c::cq_period, static_cast<uint32_t>(cq->moderation_ns / 1000));
+  if (cq->spec.mini != MiniFormat::none) {
+    prm::cap_set(context, c::cqe_comp_en, 1);
+    prm::cap_set(context, c::mini_cqe_res_format, code_of(cq->spec.mini));
+  }
+  const auto umems = h.umems.held({prm::cmd::destroy_cq, cq->cqn.value()});
+  if (umems.size() == 2) {
+    prm::cap_set(context, c::dbr_umem_valid, 1);
+    prm::cap_set(context, c::dbr_umem_id, umems[1]);
+    put(context, c::dbr_addr, be64{h.umems.offset(umems[1], cq->spec.record)});
+  }
   prm::cap_set(context, c::consumer_counter, cq->consumer);
   prm::cap_set(context, c::producer_counter, cq->producer);
   return {};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CREATE_DCT", "DESTROY_DCT" of DevX clients: a target of dynamic connections, which is ready
-// at once. Adapter's lock held.
+// PRM: "CREATE_DCT", "QUERY_DCT", "DESTROY_DCT" of DevX clients: a target of dynamic connections,
+// which is ready at once. Adapter's lock held.
+#include <utility>
+
 #include "kilim/prm/qp_context.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
@@ -63,6 +65,38 @@ Answer make_dct(Hca& h, const Client& client, In in, Out out) {
     return {Status::bad_param, Refusal::qp_parameter};
   }
   return made(out, qpn->value());
+}
+
+Answer query_dct(Hca& h, In in, Out out) {
+  namespace d = prm::dctc;
+  const Qp* qp = h.qps.at(number_in(in));
+  if (qp == nullptr || qp->type != QpType::dct) return {Status::bad_resource, Refusal::no_such_qp};
+  const Out context = out.subspan(d::at, d::bytes);
+  const QpAttr& a = qp->attr;
+  const uint8_t scattered = qp->spec.scatter_received;
+  const std::pair<prm::CapField, uint32_t> fields[] = {
+      {d::user_index, qp->spec.uidx},
+      {d::cqn, qp->recv_cq->cqn.value()},
+      {d::rre, (a.access & access::remote_read) != 0},
+      {d::rwe, (a.access & access::remote_write) != 0},
+      {d::rae, (a.access & access::remote_atomic) != 0},
+      {d::cs_res, scattered == 64   ? prm::qpc::res_64
+                  : scattered == 32 ? prm::qpc::res_32
+                                    : 0},
+      {d::min_rnr_nak, a.min_rnr_timer},
+      {d::srqn_xrqn, qp->spec.srqn},
+      {d::pd, qp->spec.pd.value()},
+      {d::tclass, a.path.traffic_class},
+      {d::flow_label, a.path.flow_label},
+      {d::mtu, a.path_mtu},
+      {d::port, a.port},
+      {d::pkey_index, a.pkey_index},
+      {d::my_addr_index, a.path.sgid_index},
+      {d::hop_limit, a.path.hop_limit},
+  };
+  for (const auto& [field, value] : fields) prm::cap_set(context, field, value);
+  put(context, d::dc_access_key, be64{qp->spec.dc_key});
+  return {};
 }
 
 Answer end_dct(Hca& h, In in, Out) {

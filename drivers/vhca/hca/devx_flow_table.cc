@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "CREATE_FLOW_TABLE", "QUERY_FLOW_TABLE", "CREATE_FLOW_GROUP", "SET_FLOW_TABLE_ENTRY",
-// "ALLOC_PACKET_REFORMAT_CONTEXT", "SYNC_STEERING" and the flow sampler, of DevX clients that steer
-// by software (rdma-core v44, providers/mlx5/dr_devx.c). A table is either the software's, which
+// "QUERY_FLOW_TABLE_ENTRY", "SYNC_STEERING" and the flow sampler, of DevX clients that steer by
+// software (rdma-core v44, providers/mlx5/dr_devx.c). A table is either the software's, which
 // says where its first entry lies, or has one entry that takes all frames. Adapter's lock held.
 #include <algorithm>
 
@@ -69,6 +69,14 @@ bool read_lists(const Hca& h, In in, FlowEntry& e) {
   return true;
 }
 
+// The group of this table that a command names; null: none.
+const FlowGroup* group_in(const FlowTable& t, In in) {
+  const auto at = std::find_if(t.groups.begin(), t.groups.end(), [&](const FlowGroup& g) {
+    return g.number == prm::cap_get(in, fc::group_id);
+  });
+  return at != t.groups.end() ? &*at : nullptr;
+}
+
 Answer refused_table() {
   return {Status::bad_resource, Refusal::no_such_table};
 }
@@ -94,6 +102,7 @@ Answer make_flow_table(Hca& h, In in, Out out) {
   made->egress = type == fc::nic_tx;
   made->software = software;
   made->root = root;
+  made->properties = prm::cap_get(context, c::properties);
   made->end.table = made;
   eth_use_soft(h.eth);
   const uint64_t address = software ? root : icm_end::address_of(IcmEnd::table, number);
@@ -108,7 +117,7 @@ Answer query_flow_table(Hca& h, In in, Out out) {
   const FlowTable* t = table_in(h, in);
   if (t == nullptr) return refused_table();
   const Out context = out.subspan(fc::context, c::bytes);
-  prm::cap_set(context, c::sw_owner, t->software);
+  prm::cap_set(context, c::properties, t->properties);
   put_address(context, c::sw_owner_icm_root_0,
               t->software ? t->root : icm_end::address_of(IcmEnd::table, t->number));
   return {};
@@ -117,40 +126,44 @@ Answer query_flow_table(Hca& h, In in, Out out) {
 Answer end_flow_table(Hca& h, In in, Out) {
   FlowTable* t = table_in(h, in);
   if (t == nullptr) return refused_table();
-  if (t->users != 0 || t->groups != 0 || eth_detach_qp(h.eth, t->end) != 0)
+  if (t->users != 0 || !t->groups.empty() || eth_detach_qp(h.eth, t->end) != 0)
     return {Status::bad_res_state, Refusal::object_in_use};
   soft_of(h)->tables.destroy(t->number);
   return {};
 }
 
-// One group is like the other: what entries match is nothing.
 Answer make_flow_group(Hca& h, In in, Out out) {
   FlowTable* t = table_in(h, in);
   if (t == nullptr) return refused_table();
   if (t->software || in[fc::criteria_enable_at] != std::byte{0})
     return {Status::bad_param, Refusal::table_entry};
-  t->groups++;
-  return made(out, t->number);
+  const FlowGroup group{t->next_group, prm::cap_get(in, fc::start_flow_index),
+                        prm::cap_get(in, fc::end_flow_index)};
+  t->groups.push_back(group);
+  t->next_group = (t->next_group + 1) & 0xffffff;
+  return made(out, group.number);
 }
 
 Answer end_flow_group(Hca& h, In in, Out) {
   FlowTable* t = table_in(h, in);
-  if (t == nullptr || t->groups == 0 || prm::cap_get(in, fc::group_id) != t->number)
-    return refused_table();
-  if (t->groups == 1 && t->has_entry) return {Status::bad_res_state, Refusal::object_in_use};
-  t->groups--;
+  const FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
+  if (group == nullptr) return refused_table();
+  if (t->groups.size() == 1 && t->has_entry) return {Status::bad_res_state, Refusal::object_in_use};
+  t->groups.erase(t->groups.begin() + (group - t->groups.data()));
   return {};
 }
 
 Answer set_flow_entry(Hca& h, In in, Out) {
   namespace f = prm::flow_context;
   FlowTable* t = table_in(h, in);
-  if (t == nullptr || t->groups == 0) return refused_table();
+  if (t == nullptr || t->groups.empty()) return refused_table();
   const In context = in.subspan(fc::flow_context);
   const uint32_t action = prm::cap_get(context, f::action);
   FlowEntry e;
   e.index = prm::cap_get(in, fc::flow_index);
   e.tag = prm::cap_get(context, f::flow_tag);
+  e.action = action;
+  e.group = prm::cap_get(context, f::group_id);
   e.drops = (action & f::drop) != 0;
   const bool known = (action & ~(f::drop | f::forward | f::count)) == 0 &&
                      prm::cap_get(context, f::extended_destination) == 0;
@@ -174,33 +187,43 @@ Answer delete_flow_entry(Hca& h, In in, Out) {
   return {};
 }
 
-// Entries are read as they are when a frame comes: nothing is kept of them that could be stale.
-Answer sync_steering(Hca& h, In, Out) {
-  if (soft_of(h) == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
+Answer query_flow_group(Hca& h, In in, Out out) {
+  const FlowTable* t = table_in(h, in);
+  const FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
+  if (group == nullptr) return refused_table();
+  prm::cap_set(out, fc::start_flow_index, group->first);
+  prm::cap_set(out, fc::end_flow_index, group->last);
   return {};
 }
 
-Answer make_reformat(Hca& h, In in, Out out) {
-  namespace r = prm::reformat_cmd;
-  SoftSteering* soft = soft_of(h);
-  if (soft == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
-  const uint32_t type = prm::cap_get(in, r::type), bytes = prm::cap_get(in, r::data_size);
-  if ((type != r::l2_to_l2_tunnel && type != r::l2_to_l3_tunnel) || bytes == 0 ||
-      bytes > Prepend::most || in.size() < r::data + bytes)
-    return {Status::bad_param, Refusal::reformat};
-  uint32_t number = 0;
-  Prepend* p = soft->reformats.create(number);
-  if (p == nullptr) return {Status::no_resources, Refusal::no_more_objects};
-  p->count = bytes;
-  std::memcpy(p->bytes.data(), in.data() + r::data, bytes);
-  return made(out, number);
+// As much of both lists as the client has room for.
+Answer query_flow_entry(Hca& h, In in, Out out) {
+  namespace f = prm::flow_context;
+  const FlowTable* t = table_in(h, in);
+  if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
+    return refused_table();
+  const FlowEntry& e = t->entry;
+  const Out context = out.subspan(fc::flow_context);
+  prm::cap_set(context, f::group_id, e.group);
+  prm::cap_set(context, f::flow_tag, e.tag);
+  prm::cap_set(context, f::action, e.action);
+  prm::cap_set(context, f::destination_list_size, static_cast<uint32_t>(e.to.size()));
+  prm::cap_set(context, f::flow_counter_list_size, static_cast<uint32_t>(e.counters.size()));
+  Out list = context.subspan(f::destinations);
+  const auto tell = [&list](uint32_t type, uint32_t number) {
+    if (list.size() < f::destination_bytes) return;
+    prm::cap_set(list, f::destination_type, type);
+    prm::cap_set(list, f::destination_id, number);
+    list = list.subspan(f::destination_bytes);
+  };
+  for (const FlowEntry::To& to : e.to) tell(to.table ? f::to_table : f::to_tir, to.number);
+  for (const uint32_t counter : e.counters) tell(0, counter);
+  return {};
 }
 
-Answer end_reformat(Hca& h, In in, Out) {
-  SoftSteering* soft = soft_of(h);
-  if (soft == nullptr || soft->reformats.at(number_in(in)) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_object};
-  soft->reformats.destroy(number_in(in));
+// Entries are read as they are when a frame comes: nothing is kept of them that could be stale.
+Answer sync_steering(Hca& h, In, Out) {
+  if (soft_of(h) == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
   return {};
 }
 
@@ -218,6 +241,7 @@ Answer make_sampler(Hca& h, In in, Out out) {
   made->ratio = prm::cap_get(o, f::sample_ratio);
   made->sample = sample->number;
   made->otherwise = otherwise->number;
+  made->table_type = prm::cap_get(o, f::table_type);
   sample->users++;
   otherwise->users++;
   return commands::made(out, number);
@@ -228,6 +252,7 @@ Answer query_sampler(Hca& h, uint32_t number, Out out) {
   const FlowSampler* s = soft_of(h)->samplers.at(number);
   if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
   const Out o = out.subspan(16, f::bytes);
+  prm::cap_set(o, f::table_type, s->table_type);
   prm::cap_set(o, f::sample_ratio, s->ratio);
   prm::cap_set(o, f::sample_table_id, s->sample);
   prm::cap_set(o, f::default_table_id, s->otherwise);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "CREATE_QP", "DESTROY_QP", "RST2INIT_QP", "INIT2RTR_QP", "RTR2RTS_QP" of DevX clients; what
-// changes and asks a queue pair that runs is qp_commands.cc. Adapter's lock held. Contexts are
-// untrusted.
+// changes a queue pair that runs is qp_commands.cc, what asks one devx_qp_query.cc. Adapter's lock
+// held. Contexts are untrusted.
 #include <array>
 #include <cstring>
 #include <optional>

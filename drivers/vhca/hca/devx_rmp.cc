@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CREATE_RMP", "DESTROY_RMP": memory for the receives of many queue pairs of DevX clients, to
-// the engine a shared receive queue. Adapter's lock held.
+// PRM: "CREATE_RMP", "QUERY_RMP", "DESTROY_RMP": memory for the receives of many queue pairs of
+// DevX clients, to the engine a shared receive queue. Adapter's lock held.
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
@@ -32,6 +32,15 @@ Answer end_rmp(Hca& h, In in, Out) {
   if (h.srqs.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   if (destroy_srq(h, number) != 0) return {Status::bad_res_state, Refusal::object_in_use};
   h.umems.let_go({prm::cmd::destroy_rmp, number});
+  return {};
+}
+
+Answer query_rmp(Hca& h, In in, Out out) {
+  const Srq* srq = h.srqs.at(number_in(in));
+  if (srq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  prm::cap_set(context, prm::rmpc::state, prm::queue_cmd::state_ready);
+  tell_shared_ring(h, context.subspan(prm::wq_context::at), *srq, prm::cmd::destroy_rmp);
   return {};
 }
 

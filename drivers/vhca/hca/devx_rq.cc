@@ -21,6 +21,10 @@ bool rq_fits(const Profile& p, In context) {
          prm::cap_get(context, r::state) == prm::queue_cmd::state_reset;
 }
 
+// 512 strides and more have numbers from 0 on, 8 to 256 the ones from 10 on (Linux
+// drivers/infiniband/hw/mlx5/qp.c, create_raw_packet_qp_rq(), fw_map).
+constexpr uint32_t first_few = 10;
+
 // Of the type of ring; what a WQE's strides may be create_rq() knows.
 bool fill_ring(In wq, RqSpec& s) {
   namespace w = prm::wq_context;
@@ -30,10 +34,7 @@ bool fill_ring(In wq, RqSpec& s) {
   s.wqe_shift = prm::cap_get(wq, w::log_wq_stride);
   s.signature = prm::cap_get(wq, w::wq_signature) != 0;
   if (type == w::cyclic) return true;
-  // 512 strides and more have numbers from 0 on, 8 to 256 the ones from 10 on (Linux
-  // drivers/infiniband/hw/mlx5/qp.c, create_raw_packet_qp_rq(), fw_map).
   const uint32_t strides = prm::cap_get(wq, w::single_wqe_log_num_of_strides);
-  constexpr uint32_t first_few = 10;
   s.log_strides =
       static_cast<uint8_t>(strides < first_few ? strides + w::least_log_strides
                                                : strides - first_few + stride::least_log_count);
@@ -69,6 +70,36 @@ bool use_counter(Hca& h, Qp& rq, uint32_t number) {
   rq.counter = counter;
   if (counter != nullptr) counter->users++;
   return true;
+}
+
+uint32_t number_of(const Hca& h, const QCounter* counter) {
+  constexpr uint32_t most = 0xff;
+  for (uint32_t i = 1; counter != nullptr && i <= most; i++) {
+    if (h.q_counters.at(i) == counter) return i;
+  }
+  return 0;
+}
+
+// What fill_ring() has read, and where the ring lies.
+void tell_ring(const Hca& h, Out wq, const Qp& rq) {
+  namespace w = prm::wq_context;
+  WqShape shape{{prm::cmd::destroy_rq, rq.qpn.value()}};
+  shape.type = rq.rq.striding() ? w::cyclic_striding : w::cyclic;
+  shape.pd = rq.spec.pd.value();
+  shape.wqes = rq.rq.wqes;
+  shape.log_stride = rq.rq.shift;
+  shape.ring = Va{rq.rq.base};
+  shape.record = rq.spec.record;
+  tell_wq(h, wq, shape);
+  prm::cap_set(wq, w::wq_signature, rq.spec.rq_signature);
+  if (!rq.rq.striding()) return;
+  const uint32_t strides = rq.rq.log_strides;
+  prm::cap_set(wq, w::single_wqe_log_num_of_strides,
+               strides >= w::least_log_strides ? strides - w::least_log_strides
+                                               : strides - stride::least_log_count + first_few);
+  prm::cap_set(wq, w::single_stride_log_num_of_bytes,
+               rq.rq.log_stride - uint32_t{w::least_log_stride_bytes});
+  prm::cap_set(wq, w::two_byte_shift_en, rq.rq.two_bytes);
 }
 
 }  // namespace
@@ -143,6 +174,8 @@ Answer query_rq(Hca& h, In in, Out out) {
   prm::cap_set(context, prm::rqc::scatter_fcs, rq->spec.scatter_fcs);
   prm::cap_set(context, prm::rqc::user_index, rq->spec.uidx);
   prm::cap_set(context, prm::rqc::cqn, rq->recv_cq->cqn.value());
+  prm::cap_set(context, prm::rqc::counter_set_id, number_of(h, rq->counter));
+  tell_ring(h, context.subspan(prm::wq_context::at), *rq);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CREATE_RQT", "MODIFY_RQT", "DESTROY_RQT" of DevX clients. Adapter's lock held.
+// PRM: "CREATE_RQT", "MODIFY_RQT", "QUERY_RQT", "DESTROY_RQT" of DevX clients. Adapter's lock held.
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <vector>
@@ -29,11 +30,12 @@ Answer make_rqt(Hca& h, In in, Out out) {
   const auto numbers = numbers_of(in);
   if (!numbers) return {Status::bad_input_len, Refusal::list_length};
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
-  if (prm::cap_get(context, prm::rqtc::rqt_max_size) < numbers->size())
-    return {Status::bad_param, Refusal::rqt_context};
+  const uint32_t most = prm::cap_get(context, prm::rqtc::rqt_max_size);
+  if (most < numbers->size()) return {Status::bad_param, Refusal::rqt_context};
   const Result<uint32_t> rqtn = create_rqt(h, *numbers);
   if (!rqtn && rqtn.error().code == ENOMEM) return {Status::no_resources, Refusal::no_more_objects};
   if (!rqtn) return {Status::bad_param, Refusal::rqt_context};
+  h.rqts.at(*rqtn)->most = most;
   return made(out, *rqtn);
 }
 
@@ -44,6 +46,21 @@ Answer change_rqt(Hca& h, In in, Out) {
   if (!numbers) return {Status::bad_input_len, Refusal::list_length};
   if (h.rqts.at(number_in(in)) == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   if (modify_rqt(h, number_in(in), *numbers) != 0) return {Status::bad_param, Refusal::rqt_context};
+  return {};
+}
+
+// As many of its numbers as the client has room for.
+Answer query_rqt(Hca& h, In in, Out out) {
+  const Rqt* table = h.rqts.at(number_in(in));
+  if (table == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  const auto places = static_cast<uint32_t>(table->queues.size());
+  prm::cap_set(context, prm::rqtc::rqt_max_size, std::max(table->most, places));
+  prm::cap_set(context, prm::rqtc::rqt_actual_size, places);
+  const Out list = out.subspan(prm::queue_cmd::bytes);
+  const std::size_t told = std::min<std::size_t>(places, list.size() / sizeof(be32));
+  for (std::size_t i = 0; i < told; i++)
+    put(list, i * sizeof(be32), be32{table->queues[i]->qpn.value()});
   return {};
 }
 

@@ -75,6 +75,7 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   spec.uar_page = prm::cap_get(wq, prm::wq_context::uar_page);
   spec.uidx = prm::cap_get(context, prm::sqc::user_index);
   spec.software_parser = prm::cap_get(context, prm::sqc::allow_swp) != 0;
+  spec.many_packets = prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) != 0;
   spec.owner = client.owner;
   const Result<Qpn> sqn = create_qp(h, spec, client.sink);
   if (!sqn) return {Status::bad_param, Refusal::sq_context};
@@ -127,6 +128,22 @@ Answer query_sq(Hca& h, In in, Out out) {
   prm::cap_set(context, prm::sqc::state, sq_state(*sq));
   prm::cap_set(context, prm::sqc::user_index, sq->spec.uidx);
   prm::cap_set(context, prm::sqc::cqn, sq->send_cq->cqn.value());
+  prm::cap_set(context, prm::sqc::allow_swp, sq->spec.software_parser);
+  prm::cap_set(context, prm::sqc::allow_multi_pkt_send_wqe, sq->spec.many_packets);
+  prm::cap_set(context, prm::sqc::min_wqe_inline_mode, h.config.profile.min_inline);
+  if (const auto at = h.sq_tis.find(sq->qpn.value()); at != h.sq_tis.end()) {
+    prm::cap_set(context, prm::sqc::tis_lst_sz, 1);
+    prm::cap_set(context, prm::sqc::tis_num_0, at->second);
+  }
+  WqShape shape{{prm::cmd::destroy_sq, sq->qpn.value()}};
+  shape.type = prm::wq_context::cyclic;
+  shape.pd = sq->spec.pd.value();
+  shape.uar_page = sq->spec.uar_page;
+  shape.wqes = sq->sq.wqebbs;
+  shape.log_stride = sq_wqebb_shift;
+  shape.ring = Va{sq->sq.base};
+  shape.record = sq->spec.record;
+  tell_wq(h, context.subspan(prm::wq_context::at), shape);
   return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PRM: "CREATE_TIR", "MODIFY_TIR", "DESTROY_TIR" of DevX clients. Adapter's lock held.
+// PRM: "CREATE_TIR", "MODIFY_TIR", "QUERY_TIR", "DESTROY_TIR" of DevX clients. Adapter's lock held.
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -37,6 +37,16 @@ bool fill_hash(In context, TirSpec& s) {
         prm::cap_get(context, s.inner ? t::inner_l4_is_udp : t::outer_l4_is_udp) != 0 ? udp : tcp;
   std::memcpy(s.key.data(), context.data() + t::rx_hash_toeplitz_key, s.key.size());
   return true;
+}
+
+// What fill_hash() has read. A hash over nothing is none.
+void tell_hash(Out context, const TirSpec& s) {
+  namespace t = prm::tirc;
+  prm::cap_set(context, t::rx_hash_fn, s.fields != 0 ? t::hash_toeplitz : t::hash_none);
+  put(context, t::rx_hash_toeplitz_key, s.key);
+  prm::cap_set(context, s.inner ? t::inner_fields : t::outer_fields, s.fields);
+  prm::cap_set(context, s.inner ? t::inner_l3_is_ipv6 : t::outer_l3_is_ipv6, s.ip_version == 6);
+  prm::cap_set(context, s.inner ? t::inner_l4_is_udp : t::outer_l4_is_udp, s.l4_protocol == udp);
 }
 
 // Without a size nothing could be joined.
@@ -93,7 +103,10 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
   const Result<uint32_t> tirn = create_tir(h, spec, client.sink);
   if (!tirn && type == t::direct) (void)destroy_rqt(h, spec.rqt);
   if (!tirn) return refuse_tir(tirn.error().code);
-  h.tirs.at(*tirn)->direct = type == t::direct;
+  Tir& tir = *h.tirs.at(*tirn);
+  tir.direct = type == t::direct;
+  tir.domain = domain;
+  tir.self_lb = prm::cap_get(context, t::self_lb_block);
   return tell_tir(h, out, *tirn);
 }
 
@@ -103,7 +116,7 @@ Answer change_tir(Hca& h, In in, Out) {
   namespace t = prm::tirc;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
-  const Tir* tir = h.tirs.at(number_in(in));
+  Tir* tir = h.tirs.at(number_in(in));
   if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   if ((mask & ~(t::mask_lro | t::mask_table | t::mask_hash | t::mask_self_lb)) != 0 || tir->direct)
     return {Status::bad_param, Refusal::tir_context};
@@ -116,6 +129,28 @@ Answer change_tir(Hca& h, In in, Out) {
     return {Status::bad_param, Refusal::tir_context};
   if ((mask & t::mask_table) != 0) spec.rqt = prm::cap_get(context, t::indirect_table);
   if (modify_tir(h, number_in(in), spec) != 0) return {Status::bad_param, Refusal::tir_context};
+  if ((mask & t::mask_self_lb) != 0) tir->self_lb = prm::cap_get(context, t::self_lb_block);
+  return {};
+}
+
+Answer query_tir(Hca& h, In in, Out out) {
+  namespace t = prm::tirc;
+  const Tir* tir = h.tirs.at(number_in(in));
+  if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
+  const TirSpec& s = tir->spec;
+  prm::cap_set(context, t::disp_type, tir->direct ? t::direct : t::indirect);
+  if (tir->direct)
+    prm::cap_set(context, t::inline_rqn, tir->table->queues[0]->qpn.value());
+  else
+    prm::cap_set(context, t::indirect_table, s.rqt);
+  prm::cap_set(context, t::tunneled_offload_en, s.tunnels);
+  prm::cap_set(context, t::transport_domain, tir->domain);
+  prm::cap_set(context, t::self_lb_block, tir->self_lb);
+  tell_hash(context, s);
+  prm::cap_set(context, t::lro_enable_mask, s.lro_versions);
+  prm::cap_set(context, t::lro_max_msg_sz, s.lro_bytes / lro::unit_bytes);
+  prm::cap_set(context, t::lro_timeout_period_usecs, s.lro_timeout_us);
   return {};
 }
 

@@ -27,6 +27,11 @@ bool UmemTable::writable(uint32_t number) const noexcept {
   return umem != nullptr && umem->writable;
 }
 
+std::span<const uint32_t> UmemTable::held(User user) const noexcept {
+  const auto at = held_.find(user);
+  return at != held_.end() ? std::span<const uint32_t>(at->second) : std::span<const uint32_t>{};
+}
+
 void UmemTable::hold(User user, std::span<const uint32_t> umems) {
   std::vector<uint32_t>& held = held_[user];
   for (const uint32_t number : umems) {

@@ -52,6 +52,12 @@ class UmemTable {
   // Whether the client let the adapter write there; false too where there is none.
   [[nodiscard]] bool writable(uint32_t number) const noexcept;
 
+  // The umems that a user holds, in the order in which it was said; empty: it holds none.
+  [[nodiscard]] std::span<const uint32_t> held(User user) const noexcept;
+  // How far behind the start of a umem an address lies; of one that is there.
+  [[nodiscard]] uint64_t offset(uint32_t number, Va address) const noexcept {
+    return address.value() - umems_.at(number)->start.value();
+  }
   void hold(User user, std::span<const uint32_t> umems);
   // Who holds none may ask too.
   void let_go(User user);

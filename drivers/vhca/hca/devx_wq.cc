@@ -2,6 +2,8 @@
 // PRM: "Work Queue Context". Adapter's lock held.
 #include "vhca/hca/devx_wq.hh"
 
+#include <bit>
+
 #include "kilim/prm/queue_cmd.hh"
 
 namespace kilim::vhca::commands {
@@ -22,6 +24,37 @@ std::optional<WqPlace> find_wq(const Hca& h, const Client& client, In w, uint32_
   place.ring = *ring;
   place.record = *record;
   return place;
+}
+
+void tell_wq(const Hca& h, Out w, const WqShape& s) {
+  namespace wq = prm::wq_context;
+  prm::cap_set(w, wq::wq_type, s.type);
+  prm::cap_set(w, wq::pd, s.pd);
+  prm::cap_set(w, wq::uar_page, s.uar_page);
+  prm::cap_set(w, wq::log_wq_stride, s.log_stride);
+  prm::cap_set(w, wq::log_wq_sz, static_cast<uint32_t>(std::countr_zero(s.wqes)));
+  prm::cap_set(w, wq::lwm, s.lwm);
+  const std::span<const uint32_t> umems = h.umems.held(s.user);
+  if (umems.size() != 2) return;
+  prm::cap_set(w, wq::wq_umem_valid, 1);
+  prm::cap_set(w, wq::wq_umem_id, umems[0]);
+  put(w, wq::wq_umem_offset, be64{h.umems.offset(umems[0], s.ring)});
+  prm::cap_set(w, wq::dbr_umem_valid, 1);
+  prm::cap_set(w, wq::dbr_umem_id, umems[1]);
+  put(w, wq::dbr_addr, be64{h.umems.offset(umems[1], s.record)});
+}
+
+void tell_shared_ring(const Hca& h, Out w, const Srq& srq, uint16_t destroy) {
+  namespace wq = prm::wq_context;
+  WqShape shape{{destroy, srq.srqn}};
+  shape.type = srq.spec.cyclic ? wq::cyclic : wq::linked;
+  shape.pd = srq.spec.pd.value();
+  shape.wqes = srq.spec.wqes;
+  shape.log_stride = srq.spec.wqe_shift;
+  shape.lwm = srq.limit;
+  shape.ring = srq.spec.buf;
+  shape.record = srq.spec.record;
+  tell_wq(h, w, shape);
 }
 
 bool fill_shared_ring(In w, SrqSpec& s) {

@@ -20,6 +20,19 @@ struct WqPlace {
 // umem of this client's. Rings by lists of physical pages are the kernel's alone.
 std::optional<WqPlace> find_wq(const Hca&, const Client&, In wq, uint32_t shift);
 
+// What QUERY commands tell of a queue's ring, as it was created.
+struct WqShape {
+  UmemTable::User user;  // the umems that it holds are named; those of verbs are not the client's
+  uint32_t type = 0, pd = 0, uar_page = 0;
+  uint32_t wqes = 0;  // a power of two
+  uint32_t log_stride = 0;
+  uint32_t lwm = 0;
+  Va ring, record;
+};
+void tell_wq(const Hca&, Out wq, const WqShape&);
+// Of a shared ring, which `destroy` ends.
+void tell_shared_ring(const Hca&, Out wq, const Srq&, uint16_t destroy);
+
 // A ring that queue pairs share, of an RMP or XRQ: linked or cyclic, and of both kinds entries have
 // a link before their segments and say which one is next (UCX 1.13, uct_ib_mlx5_srq_buff_init()).
 // False: a ring of another type.

@@ -59,10 +59,9 @@ Answer end_xrq(Hca& h, In in, Out) {
 // Verbs' queues of tags are asked too: their handle may stand for an XRQ.
 Answer query_xrq(Hca& h, In in, Out out) {
   namespace x = prm::xrqc;
-  namespace w = prm::wq_context;
   const Srq* srq = h.srqs.at(number_in(in));
   if (srq == nullptr || srq->tags == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
-  const Out context = out.subspan(x::at, x::bytes), wq = context.subspan(x::wq_at);
+  const Out context = out.subspan(x::at, x::bytes);
   const TagList& tags = *srq->tags;
   prm::cap_set(context, x::state, x::good);
   prm::cap_set(context, x::topology, x::tag_matching);
@@ -74,11 +73,7 @@ Answer query_xrq(Hca& h, In in, Out out) {
   prm::cap_set(context, x::append_next_index, tags.next());
   prm::cap_set(context, x::sw_phase_cnt, tags.handled());
   prm::cap_set(context, x::hw_phase_cnt, tags.came());
-  prm::cap_set(wq, w::wq_type, srq->spec.cyclic ? w::cyclic : w::linked);
-  prm::cap_set(wq, w::pd, srq->spec.pd.value());
-  prm::cap_set(wq, w::log_wq_stride, srq->spec.wqe_shift);
-  prm::cap_set(wq, w::log_wq_sz, static_cast<uint32_t>(std::countr_zero(srq->spec.wqes)));
-  prm::cap_set(wq, w::lwm, srq->limit);
+  tell_shared_ring(h, context.subspan(x::wq_at), *srq, prm::cmd::destroy_xrq);
   return {};
 }
 

@@ -32,8 +32,17 @@ Answer create_mapping(Hca& s, In in, Out out) {
   const uint32_t qpn = read<be32>(in, prm::cmd::av_qp_mapping_qpn).host();
   if (s.qps.at(qpn & 0xffffff) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   uint32_t number = 0;
-  if (s.mappings.create(number) == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  AvMapping* made = s.mappings.create(number);
+  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  std::memcpy(made->object.data(), in.data() + object_header, made->object.size());
   answer_number(out, number);
+  return {};
+}
+
+Answer query_mapping(Hca& s, uint32_t number, Out out) {
+  const AvMapping* mapping = s.mappings.at(number);
+  if (mapping == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  put(out, object_header, mapping->object);
   return {};
 }
 
@@ -104,6 +113,13 @@ Answer create_reserved(Hca& s, In in, Out out) {
   return {};
 }
 
+// Nothing is told of a row but that it is there: its object has no field (rdma-core v44,
+// providers/mlx5/mlx5_ifc.h, mlx5_ifc_reserved_qpn_bits).
+Answer query_reserved(Hca& s, uint32_t qpn, Out) {
+  if (!s.reserved_qpns.has(qpn)) return {Status::bad_resource, Refusal::no_such_object};
+  return {};
+}
+
 Answer destroy_reserved(Hca& s, uint32_t qpn) {
   if (!s.reserved_qpns.destroy(qpn)) return {Status::bad_resource, Refusal::no_such_object};
   return {};
@@ -114,7 +130,7 @@ struct ObjectType {
   std::size_t bytes;  // of the object
   bool (*has)(const Profile&);
   Answer (*create)(Hca&, In, Out);
-  Answer (*query)(Hca&, uint32_t number, Out);  // null: it cannot be asked
+  Answer (*query)(Hca&, uint32_t number, Out);
   Answer (*destroy)(Hca&, uint32_t number);
 };
 
@@ -122,9 +138,9 @@ struct ObjectType {
 // none: its crypto capabilities say so, and the type is not in general_obj_types.
 constexpr ObjectType types[] = {
     {prm::cmd::object_reserved_qpn, prm::cmd::reserved_qpn_bytes - object_header,
-     [](const Profile&) { return true; }, create_reserved, nullptr, destroy_reserved},
+     [](const Profile&) { return true; }, create_reserved, query_reserved, destroy_reserved},
     {prm::cmd::object_av_qp_mapping, prm::cmd::av_qp_mapping_bytes - object_header,
-     [](const Profile& p) { return p.dynamic; }, create_mapping, nullptr, destroy_mapping},
+     [](const Profile& p) { return p.dynamic; }, create_mapping, query_mapping, destroy_mapping},
     {prm::cmd::object_dek, sizeof(prm::DekObject),
      [](const Profile& p) { return p.crypto_tweak != CryptoTweak::none; }, create_dek, query_dek,
      destroy_dek},
@@ -152,7 +168,7 @@ Answer create_object(Hca& s, In in, Out out) {
 
 Answer query_object(Hca& s, In in, Out out) {
   const ObjectType* t = type_of(s, in);
-  if (t == nullptr || t->query == nullptr) return {Status::bad_param, Refusal::object_type};
+  if (t == nullptr) return {Status::bad_param, Refusal::object_type};
   if (out.size() < object_header + t->bytes)
     return {Status::bad_output_len, Refusal::output_length};
   return t->query(s, number_of(in), out);

@@ -5,6 +5,7 @@
 // included, unless it says otherwise.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -84,8 +85,10 @@ struct Xrcd {
   uint64_t device = 0, inode = 0;
 };
 
-// Of an address to a queue; a number is all there is to it.
-struct AvMapping {};
+// Of an address to a queue: the general object as its creator wrote it, which QUERY tells again.
+struct AvMapping {
+  std::array<std::byte, 64> object{};
+};
 
 // Clients' transport domains, and the TISes of their send queues.
 struct TransportDomain {

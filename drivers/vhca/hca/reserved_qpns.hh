@@ -26,11 +26,15 @@ class ReservedQpns {
     qpn = (first_ + (row << log_count)) & 0xffffff;
     return true;
   }
+  // Whether a row begins there.
+  [[nodiscard]] bool has(uint32_t qpn) const noexcept {
+    const uint32_t at = (qpn - first_) & 0xffffff, row = at >> log_count;
+    return at == row << log_count && rows_.at(row) != nullptr;
+  }
   // False: no row begins there.
   bool destroy(uint32_t qpn) {
-    const uint32_t at = (qpn - first_) & 0xffffff, row = at >> log_count;
-    if (at != row << log_count || rows_.at(row) == nullptr) return false;
-    rows_.destroy(row);
+    if (!has(qpn)) return false;
+    rows_.destroy(((qpn - first_) & 0xffffff) >> log_count);
     return true;
   }
 

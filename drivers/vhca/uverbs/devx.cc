@@ -69,9 +69,14 @@ constexpr Access accesses[] = {
     {prm::cmd::query_tis, prm::cmd::create_tis},
     {prm::cmd::modify_rqt, prm::cmd::create_rqt},
     {prm::cmd::query_rqt, prm::cmd::create_rqt},
+    {prm::cmd::query_rmp, prm::cmd::create_rmp},
+    {prm::cmd::query_dct, prm::cmd::create_dct},
     {prm::cmd::query_general_object, prm::cmd::create_general_object},
     {prm::cmd::query_flow_counter, prm::cmd::alloc_flow_counter},
     {prm::cmd::query_flow_table, prm::cmd::create_flow_table},
+    {prm::cmd::query_flow_group, prm::cmd::create_flow_group},
+    {prm::cmd::query_flow_table_entry, prm::cmd::set_flow_table_entry},
+    {prm::cmd::query_packet_reformat, prm::cmd::alloc_packet_reformat},
 };
 uint16_t creator_for(uint16_t opcode) {
   if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
@@ -198,6 +203,9 @@ uint32_t number_named(const Command& c) {
   if (c.opcode() == prm::cmd::query_flow_counter)
     return word_at(c.in, prm::flow_counter::number) & 0xffffff;
   if (c.opcode() == prm::cmd::query_flow_table) return prm::cap_get(c.in, prm::flow_cmd::table_id);
+  if (c.opcode() == prm::cmd::query_flow_group) return prm::cap_get(c.in, prm::flow_cmd::group_id);
+  if (c.opcode() == prm::cmd::query_flow_table_entry)
+    return prm::cap_get(c.in, prm::flow_cmd::flow_index);
   return word_at(c.in, usual) & 0xffffff;
 }
 

@@ -15,9 +15,12 @@ namespace kilim::prm {
 namespace cmd {
 inline constexpr uint16_t create_flow_table = 0x930, destroy_flow_table = 0x931,
                           query_flow_table = 0x932;
-inline constexpr uint16_t create_flow_group = 0x933, destroy_flow_group = 0x934;
-inline constexpr uint16_t set_flow_table_entry = 0x936, delete_flow_table_entry = 0x938;
-inline constexpr uint16_t alloc_packet_reformat = 0x93d, dealloc_packet_reformat = 0x93e;
+inline constexpr uint16_t create_flow_group = 0x933, destroy_flow_group = 0x934,
+                          query_flow_group = 0x935;
+inline constexpr uint16_t set_flow_table_entry = 0x936, query_flow_table_entry = 0x937,
+                          delete_flow_table_entry = 0x938;
+inline constexpr uint16_t alloc_packet_reformat = 0x93d, dealloc_packet_reformat = 0x93e,
+                          query_packet_reformat = 0x93f;
 inline constexpr uint16_t sync_steering = 0xb00;
 inline constexpr uint16_t object_flow_sampler = 0x20;
 inline constexpr uint16_t cap_roce = 4;
@@ -27,6 +30,9 @@ inline constexpr uint16_t cap_roce = 4;
 namespace flow_cmd {
 inline constexpr CapField other_vport{0x40, 1}, table_type{0x80, 8}, table_id{0xa8, 24},
     group_id{0xc0, 32}, flow_index{0x100, 32};
+// Of CREATE_FLOW_GROUP, and of QUERY_FLOW_GROUP's answer.
+inline constexpr CapField start_flow_index{0xe0, 32}, end_flow_index{0x120, 32};
+inline constexpr std::size_t query_bytes = 64;  // QUERY_FLOW_GROUP, QUERY_FLOW_TABLE_ENTRY
 inline constexpr std::size_t context = 24, table_bytes = 64, group_bytes = 1024;
 inline constexpr std::size_t criteria_enable_at = 63;  // CREATE_FLOW_GROUP: which headers count
 inline constexpr std::size_t flow_context = 64, entry_bytes = 832;  // then its destinations
@@ -35,8 +41,9 @@ inline constexpr uint32_t nic_rx = 0, nic_tx = 1;                   // table_typ
 inline constexpr CapField icm_address_39_32{0x40, 8}, made_id{0x48, 24}, icm_address_31_0{0x60, 32};
 }  // namespace flow_cmd
 
-// "Flow Table Context", from its first bit.
+// "Flow Table Context", from its first bit. Its first word says what the table is.
 namespace flow_table_context {
+inline constexpr CapField properties{0x00, 32};
 inline constexpr CapField sw_owner{0x02, 1}, table_miss_action{0x04, 4}, level{0x08, 8},
     reformat_en{0x00, 1};
 inline constexpr std::size_t sw_owner_icm_root_1 = 24, sw_owner_icm_root_0 = 32, bytes = 40;
@@ -44,8 +51,9 @@ inline constexpr std::size_t sw_owner_icm_root_1 = 24, sw_owner_icm_root_0 = 32,
 
 // "Flow Context", from its first bit.
 namespace flow_context {
-inline constexpr CapField flow_tag{0x48, 24}, action{0x70, 16}, extended_destination{0x80, 1},
-    destination_list_size{0x88, 24}, flow_counter_list_size{0xa8, 24};
+inline constexpr CapField group_id{0x20, 32}, flow_tag{0x48, 24}, action{0x70, 16},
+    extended_destination{0x80, 1}, destination_list_size{0x88, 24},
+    flow_counter_list_size{0xa8, 24};
 inline constexpr std::size_t destinations = 768, destination_bytes = 8;
 inline constexpr CapField destination_type{0x00, 8}, destination_id{0x08, 24};
 inline constexpr uint32_t drop = 2, forward = 4, count = 8;  // of action
@@ -61,8 +69,9 @@ inline constexpr CapField table_type{0x40, 8}, sample_ratio{0x60, 32}, sample_ta
 
 // ALLOC_PACKET_REFORMAT_CONTEXT, from the command's first bit.
 namespace reformat_cmd {
+// QUERY_PACKET_REFORMAT_CONTEXT's answer has them at the same places.
 inline constexpr CapField type{0xe5, 3}, data_size{0xf6, 10};
-inline constexpr std::size_t data = 34;
+inline constexpr std::size_t data = 34, query_bytes = 32;
 inline constexpr uint32_t l2_to_l2_tunnel = 2, l2_to_l3_tunnel = 4;  // mlx5_reformat_ctx_type
 }  // namespace reformat_cmd
 

@@ -22,7 +22,9 @@ inline constexpr CapField wq_umem_valid{0x860, 1};
 }  // namespace create_qp_in
 
 namespace qpc {
-inline constexpr CapField st{0x08, 8};  // service: 0 RC, 1 UC, 2 UD, 5 DC initiator
+inline constexpr CapField state{0x00, 4};
+inline constexpr CapField pm_state{0x13, 2};  // path migration
+inline constexpr CapField st{0x08, 8};        // service: 0 RC, 1 UC, 2 UD, 5 DC initiator
 inline constexpr CapField pd{0x28, 24};
 inline constexpr CapField mtu{0x40, 3};
 inline constexpr CapField log_msg_max{0x43, 5};
@@ -42,6 +44,8 @@ inline constexpr CapField cqn_snd{0x3e8, 24};
 inline constexpr CapField log_rra_max{0x488, 3};
 inline constexpr CapField rre{0x490, 1}, rwe{0x491, 1}, rae{0x492, 1};
 inline constexpr CapField min_rnr_nak{0x4a3, 5};
+inline constexpr CapField drain_sigerr{0x25, 1};
+inline constexpr CapField hw_sq_wqebb_counter{0x5a0, 16};
 inline constexpr CapField next_rcv_psn{0x4a8, 24};
 inline constexpr CapField cqn_rcv{0x4e8, 24};
 inline constexpr std::size_t dbr_addr = 160;  // 64 bits; with dbr_umem_valid an offset
@@ -106,7 +110,8 @@ inline constexpr uint32_t good = 0, tag_matching = 1, rendezvous = 1;
 
 // "DCT Context" (Linux include/linux/mlx5/mlx5_ifc.h, mlx5_ifc_dctc_bits).
 namespace dctc {
-inline constexpr std::size_t at = 16, bytes = 64, command_bytes = 80;
+inline constexpr std::size_t at = 16, bytes = 64, command_bytes = 80;  // of QUERY_DCT's answer too
+inline constexpr CapField state{0x04, 4};                              // 0: it takes messages
 inline constexpr CapField user_index{0x28, 24};
 inline constexpr CapField cqn{0x48, 24};
 inline constexpr CapField rre{0x6c, 1}, rwe{0x6d, 1}, rae{0x6e, 1};
@@ -124,7 +129,8 @@ namespace cmd {
 inline constexpr uint16_t create_dct = 0x710, destroy_dct = 0x711, drain_dct = 0x712;
 inline constexpr uint16_t create_xrq = 0x717, destroy_xrq = 0x718, query_xrq = 0x719,
                           arm_xrq = 0x71a;
-inline constexpr uint16_t create_rmp = 0x90c, destroy_rmp = 0x90e;
+inline constexpr uint16_t query_dct = 0x713;
+inline constexpr uint16_t create_rmp = 0x90c, destroy_rmp = 0x90e, query_rmp = 0x90f;
 inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502, qp_init2rtr = 0x503,
                           qp_rtr2rts = 0x504;
 }  // namespace cmd

@@ -16,7 +16,7 @@ namespace kilim::prm {
 namespace queue_cmd {
 inline constexpr CapField state_now{0x40, 4};      // of MODIFY_SQ, MODIFY_RQ
 inline constexpr std::size_t modify_bitmask = 16;  // 64 bits
-inline constexpr std::size_t context = 32;         // of all but CREATE_CQ
+inline constexpr std::size_t context = 32;         // of all but CREATE_CQ; of answers too
 inline constexpr std::size_t context_bytes = 240;  // of an SQ, RQ, RQT, TIR
 inline constexpr std::size_t bytes = 272;          // of these commands; a table's list follows
 inline constexpr uint32_t state_reset = 0, state_ready = 1, state_error = 3;
