@@ -14,6 +14,8 @@
 
 namespace kilim::vhca {
 
+class EventSink;
+
 using Gid = std::array<uint8_t, 16>;
 using Mac = std::array<uint8_t, 6>;
 
@@ -225,6 +227,8 @@ struct DeepMatch {
 // What a rule has seen. Owner: whoever made it; it outlives its rules.
 struct FlowCount {
   uint64_t packets = 0, bytes = 0;
+  const EventSink* open = nullptr;  // whose it is, where a firmware command made it
+  uint32_t bulk = 0;                // of the first of several that were made at once: how many
 };
 
 // A steering rule of `ibv_create_flow`; addresses and masks as the Ethernet spec has them.

@@ -63,6 +63,7 @@ struct FlowGroup {
 struct FlowTable {
   FlowTable() noexcept { end.type = end.spec.type = QpType::raw_packet; }
   uint32_t number = 0;
+  const EventSink* open = nullptr;  // whose it is
   bool egress = false;
   bool software = false;  // its entries lie in memory, from `root` on
   uint64_t root = 0;

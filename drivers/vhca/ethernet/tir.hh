@@ -17,9 +17,10 @@ namespace kilim::vhca {
 
 struct Rqt {
   uint32_t number = 0;
-  std::vector<Qp*> queues;  // a power of two of places; a queue may have many
-  uint32_t users = 0;       // TIRs
-  uint32_t most = 0;        // places that its creator said it may have; 0: as many as it has
+  const EventSink* open = nullptr;  // whose it is
+  std::vector<Qp*> queues;          // a power of two of places; a queue may have many
+  uint32_t users = 0;               // TIRs
+  uint32_t most = 0;  // places that its creator said it may have; 0: as many as it has
 };
 
 struct Tir {

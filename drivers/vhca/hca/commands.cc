@@ -50,7 +50,7 @@ Answer query_nic_vport_context(Hca& s, In, Out out) {
   return {};
 }
 
-Answer create_mkey(Hca& s, In in, Out out) {
+Answer create_mkey(Hca& s, const Client& client, In in, Out out) {
   auto cmd = read<prm::CreateMkeyIn>(in);
   if (cmd.flags.host() != 0) return {Status::bad_param, Refusal::umem_key};
   const bool reserves = cmd.op_mod.host() != 0 || cmd.reserved_8.host() != 0 ||
@@ -59,7 +59,7 @@ Answer create_mkey(Hca& s, In in, Out out) {
   if (reserves) return {Status::bad_param, Refusal::reserved};
   std::size_t list = std::size_t{cmd.translations_octword_actual_size.host()} * 16;
   if (list > in.size() - sizeof cmd) return {Status::bad_input_len, Refusal::list_length};
-  if (!s.pd_exists(Pdn{prm::mkc::pd::get(cmd.mkc)}))
+  if (!owns_pd(s, client, Pdn{prm::mkc::pd::get(cmd.mkc)}))
     return {Status::bad_resource, Refusal::no_such_pd};
   Result<Mkey*> key = s.keys.create_mkey(cmd.mkc, in.subspan(sizeof cmd, list), s.config.profile);
   if (!key && key.error().code == ENOMEM) return {Status::no_resources, Refusal::no_more_keys};
@@ -114,12 +114,12 @@ Answer query_mkey(Hca& s, In in, Out out) {
   return {};
 }
 
-Answer create_psv(Hca& s, In in, Out out) {
+Answer create_psv(Hca& s, const Client& client, In in, Out out) {
   if (!s.config.profile.signature) return {Status::bad_op, Refusal::no_signatures};
   const uint32_t count_pd = read<prm::CreatePsvIn>(in).count_pd.host();
   const Pdn pd{count_pd & 0xffffff};
   if (count_pd >> 28 != 1) return {Status::bad_param, Refusal::psv_count};
-  if (!s.pd_exists(pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_pd(s, client, pd)) return {Status::bad_resource, Refusal::no_such_pd};
   uint32_t number = 0;
   Psv* psv = s.keys.psvs().create(number);
   if (psv == nullptr) return {Status::no_resources, Refusal::no_more_psvs};
@@ -137,8 +137,8 @@ Answer destroy_psv(Hca& s, In in, Out) {
   return {};
 }
 
-Answer alloc_pd(Hca& s, In, Out out) {
-  const Result<Pdn> made = vhca::alloc_pd(s);
+Answer alloc_pd(Hca& s, const Client& client, In, Out out) {
+  const Result<Pdn> made = vhca::alloc_pd(s, client.sink);
   if (!made) return {Status::no_resources, Refusal::no_more_pds};
   const be32 pd{made->value()};
   std::memcpy(out.data() + 8, &pd, sizeof pd);
@@ -161,7 +161,8 @@ struct Command {
   std::size_t in_bytes;  // least
   std::size_t out_bytes;
   Answer (*run)(Hca&, In, Out);
-  // In its place, of a command that makes what has events, or lies in the client's memory.
+  // In its place, of a command that makes something, or names more than what its handle stands for:
+  // that is the client's own.
   Answer (*run_for)(Hca&, const Client&, In, Out) = nullptr;
 };
 
@@ -171,7 +172,8 @@ constexpr std::size_t step_in = prm::qp_cmd::in_context + prm::qp_cmd::context_b
 
 constexpr Command rows[] = {
     {prm::cmd::query_hca_cap, 16, 16, query_hca_cap},
-    {prm::cmd::create_mkey, sizeof(prm::CreateMkeyIn), sizeof(prm::CreateMkeyOut), create_mkey},
+    {prm::cmd::create_mkey, sizeof(prm::CreateMkeyIn), sizeof(prm::CreateMkeyOut), nullptr,
+     create_mkey},
     {prm::cmd::destroy_mkey, 16, 16, destroy_mkey},
     {prm::cmd::query_mkey, 16, 16 + sizeof(prm::Mkc), query_mkey},
     {prm::cmd::create_qp, prm::create_qp_in::bytes, 16, nullptr, make_qp},
@@ -191,16 +193,17 @@ constexpr Command rows[] = {
     {prm::cmd::query_dct, 16, prm::dctc::command_bytes, query_dct},
     {prm::cmd::qp_2err, 16, 16, end_qp},
     {prm::cmd::qp_2rst, 16, 16, end_qp},
-    {prm::cmd::create_psv, sizeof(prm::CreatePsvIn), sizeof(prm::CreatePsvOut), create_psv},
+    {prm::cmd::create_psv, sizeof(prm::CreatePsvIn), sizeof(prm::CreatePsvOut), nullptr,
+     create_psv},
     {prm::cmd::destroy_psv, 16, 16, destroy_psv},
     {prm::cmd::qp_init2init, prm::qp_cmd::in_context + prm::qp_cmd::context_bytes, 16, prepare_qp},
     {prm::cmd::qp_rts2rts, prm::qp_cmd::in_bytes, 16, change_qp},
     {prm::cmd::query_qp, 16, prm::qp_cmd::out_context + prm::qp_cmd::context_bytes, query_qp},
     {prm::cmd::query_nic_vport_context, 16, 16 + prm::nic_vport::context_bytes,
      query_nic_vport_context},
-    {prm::cmd::alloc_pd, 16, 16, alloc_pd},
+    {prm::cmd::alloc_pd, 16, 16, nullptr, alloc_pd},
     {prm::cmd::dealloc_pd, 16, 16, dealloc_pd},
-    {prm::cmd::create_general_object, 16, 16, create_object},
+    {prm::cmd::create_general_object, 16, 16, nullptr, create_object},
     {prm::cmd::query_general_object, 16, 16, query_object},
     {prm::cmd::destroy_general_object, 16, 16, destroy_object},
     {prm::cmd::create_cq, prm::cq_cmd::bytes, 16, nullptr, make_cq},
@@ -212,43 +215,43 @@ constexpr Command rows[] = {
     {prm::cmd::destroy_sq, 16, 16, end_sq},
     {prm::cmd::query_sq, 16, queue_out, query_sq},
     {prm::cmd::create_rq, queue_in, 16, nullptr, make_rq},
-    {prm::cmd::modify_rq, queue_in, 16, change_rq},
+    {prm::cmd::modify_rq, queue_in, 16, nullptr, change_rq},
     {prm::cmd::destroy_rq, 16, 16, end_rq},
     {prm::cmd::query_rq, 16, queue_out, query_rq},
-    {prm::cmd::create_rqt, queue_in, 16, make_rqt},
-    {prm::cmd::modify_rqt, queue_in, 16, change_rqt},
+    {prm::cmd::create_rqt, queue_in, 16, nullptr, make_rqt},
+    {prm::cmd::modify_rqt, queue_in, 16, nullptr, change_rqt},
     {prm::cmd::destroy_rqt, 16, 16, end_rqt},
     {prm::cmd::query_rqt, 16, queue_out, query_rqt},
     {prm::cmd::create_tir, queue_in, 16, nullptr, make_tir},
-    {prm::cmd::modify_tir, queue_in, 16, change_tir},
+    {prm::cmd::modify_tir, queue_in, 16, nullptr, change_tir},
     {prm::cmd::destroy_tir, 16, 16, end_tir},
     {prm::cmd::query_tir, 16, queue_out, query_tir},
-    {prm::cmd::create_tis, prm::tisc::command_bytes, 16, make_tis},
+    {prm::cmd::create_tis, prm::tisc::command_bytes, 16, nullptr, make_tis},
     {prm::cmd::destroy_tis, 16, 16, end_tis},
     {prm::cmd::query_tis, 16, prm::tisc::answer + prm::tisc::bytes, query_tis},
-    {prm::cmd::alloc_transport_domain, 16, 16, make_domain},
+    {prm::cmd::alloc_transport_domain, 16, 16, nullptr, make_domain},
     {prm::cmd::dealloc_transport_domain, 16, 16, end_domain},
-    {prm::cmd::alloc_q_counter, 16, 16, make_counter},
+    {prm::cmd::alloc_q_counter, 16, 16, nullptr, make_counter},
     {prm::cmd::dealloc_q_counter, 16, 16, end_counter},
     {prm::cmd::query_q_counter, prm::q_counter::command_bytes, prm::q_counter::answer_bytes,
      query_counter},
     {prm::cmd::query_lag, 16, 16, nop},  // its state, 0: no port is bonded with another
-    {prm::cmd::alloc_flow_counter, 16, 16, make_flow_counter},
+    {prm::cmd::alloc_flow_counter, 16, 16, nullptr, make_flow_counter},
     {prm::cmd::dealloc_flow_counter, 16, 16, end_flow_counter},
     {prm::cmd::query_flow_counter, prm::flow_counter::command_bytes,
-     prm::flow_counter::answer_bytes, query_flow_counter},
-    {prm::cmd::create_flow_table, prm::flow_cmd::table_bytes, 16, make_flow_table},
-    {prm::cmd::destroy_flow_table, 24, 16, end_flow_table},
+     prm::flow_counter::answer_bytes, nullptr, query_flow_counter},
+    {prm::cmd::create_flow_table, prm::flow_cmd::table_bytes, 16, nullptr, make_flow_table},
+    {prm::cmd::destroy_flow_table, 24, 16, nullptr, end_flow_table},
     {prm::cmd::query_flow_table, 24, prm::flow_cmd::context + prm::flow_table_context::bytes,
-     query_flow_table},
-    {prm::cmd::create_flow_group, prm::flow_cmd::group_bytes, 16, make_flow_group},
-    {prm::cmd::destroy_flow_group, 28, 16, end_flow_group},
-    {prm::cmd::query_flow_group, prm::flow_cmd::query_bytes, prm::flow_cmd::group_bytes,
+     nullptr, query_flow_table},
+    {prm::cmd::create_flow_group, prm::flow_cmd::group_bytes, 16, nullptr, make_flow_group},
+    {prm::cmd::destroy_flow_group, 28, 16, nullptr, end_flow_group},
+    {prm::cmd::query_flow_group, prm::flow_cmd::query_bytes, prm::flow_cmd::group_bytes, nullptr,
      query_flow_group},
-    {prm::cmd::set_flow_table_entry, prm::flow_cmd::entry_bytes, 16, set_flow_entry},
-    {prm::cmd::delete_flow_table_entry, 36, 16, delete_flow_entry},
+    {prm::cmd::set_flow_table_entry, prm::flow_cmd::entry_bytes, 16, nullptr, set_flow_entry},
+    {prm::cmd::delete_flow_table_entry, 36, 16, nullptr, delete_flow_entry},
     {prm::cmd::query_flow_table_entry, prm::flow_cmd::query_bytes, prm::flow_cmd::entry_bytes,
-     query_flow_entry},
+     nullptr, query_flow_entry},
     {prm::cmd::sync_steering, 16, 16, sync_steering},
     {prm::cmd::alloc_packet_reformat, prm::reformat_cmd::data, 16, make_reformat},
     {prm::cmd::dealloc_packet_reformat, 16, 16, end_reformat},

@@ -72,6 +72,7 @@ enum class Refusal : uint32_t {
   object_in_use = 0x56a024,
   no_such_domain = 0x56a025,
   no_such_counter = 0x56a026,
+  no_such_uar = 0x56a027,
   dek_parameter = 0x56a040,
   rmp_context = 0x56a041,
   object_range = 0x56a042,
@@ -117,16 +118,42 @@ inline Answer made(Out out, uint32_t number) {
   return {};
 }
 
-// Whether the client made that completion queue or shared receive queue, by verbs or by a command;
-// none has number 0. Firmware knows the objects of a client by its uid, and refuses those of
-// others.
-inline bool owns_cq(const Hca& h, const Client& client, Cqn cqn) {
-  const Cq* cq = h.cqs.at(cqn.value());
-  return cq != nullptr && cq->sink == client.sink;
+// Whose an object is. Firmware knows the objects of a client by its uid, and refuses those of
+// others (Linux drivers/infiniband/hw/mlx5/cmd.c and qp.c set it in commands of verbs too).
+inline const EventSink* open_of(const Cq& cq) noexcept {
+  return cq.sink;
 }
-inline bool owns_srq(const Hca& h, const Client& client, uint32_t srqn) {
-  const Srq* srq = h.srqs.at(srqn);
-  return srq != nullptr && srq->sink == client.sink;
+inline const EventSink* open_of(const Srq& srq) noexcept {
+  return srq.sink;
+}
+inline const EventSink* open_of(const Qp& qp) noexcept {
+  return qp.sink;
+}
+inline const EventSink* open_of(const Tir& tir) noexcept {
+  return tir.end.sink;
+}
+template <typename T>
+const EventSink* open_of(const T& object) noexcept {
+  return object.open;
+}
+
+// What a command names by number: an object that this client made, by verbs or by a command. Null:
+// there is none, or it is another's.
+template <typename T>
+T* find_own(const ObjectTable<T>& objects, const Client& client, uint32_t number) noexcept {
+  T* object = objects.at(number);
+  return object != nullptr && open_of(*object) == client.sink ? object : nullptr;
+}
+inline bool owns_pd(const Hca& h, const Client& client, Pdn pd) noexcept {
+  return find_own(h.pds, client, pd.value()) != nullptr;
+}
+inline bool owns_cq(const Hca& h, const Client& client, Cqn cqn) noexcept {
+  return find_own(h.cqs, client, cqn.value()) != nullptr;
+}
+// The page of a queue's doorbells.
+inline bool owns_uar(const Hca& h, const Client& client, uint32_t page) noexcept {
+  const Uar* uar = h.uars.at(page);
+  return uar != nullptr && uar->open == client.sink;
 }
 
 // devx_cq.cc, devx_sq.cc, devx_rq.cc, devx_rqt.cc, devx_tir.cc, devx_tis.cc, devx_counter.cc.
@@ -139,47 +166,47 @@ Answer change_sq(Hca&, In, Out);
 Answer end_sq(Hca&, In, Out);
 Answer query_sq(Hca&, In, Out);
 Answer make_rq(Hca&, const Client&, In, Out);
-Answer change_rq(Hca&, In, Out);
+Answer change_rq(Hca&, const Client&, In, Out);
 Answer end_rq(Hca&, In, Out);
 Answer query_rq(Hca&, In, Out);
-Answer make_rqt(Hca&, In, Out);
-Answer change_rqt(Hca&, In, Out);
+Answer make_rqt(Hca&, const Client&, In, Out);
+Answer change_rqt(Hca&, const Client&, In, Out);
 Answer end_rqt(Hca&, In, Out);
 Answer query_rqt(Hca&, In, Out);
 Answer make_tir(Hca&, const Client&, In, Out);
-Answer change_tir(Hca&, In, Out);
+Answer change_tir(Hca&, const Client&, In, Out);
 Answer end_tir(Hca&, In, Out);
 Answer query_tir(Hca&, In, Out);
-Answer make_tis(Hca&, In, Out);
+Answer make_tis(Hca&, const Client&, In, Out);
 Answer end_tis(Hca&, In, Out);
 Answer query_tis(Hca&, In, Out);
-Answer make_domain(Hca&, In, Out);
+Answer make_domain(Hca&, const Client&, In, Out);
 Answer end_domain(Hca&, In, Out);
-Answer make_counter(Hca&, In, Out);
+Answer make_counter(Hca&, const Client&, In, Out);
 Answer end_counter(Hca&, In, Out);
 Answer query_counter(Hca&, In, Out);
 // devx_flow_counter.cc.
-Answer make_flow_counter(Hca&, In, Out);
+Answer make_flow_counter(Hca&, const Client&, In, Out);
 Answer end_flow_counter(Hca&, In, Out);
-Answer query_flow_counter(Hca&, In, Out);
+Answer query_flow_counter(Hca&, const Client&, In, Out);
 
 // devx_flow_table.cc.
-Answer make_flow_table(Hca&, In, Out);
-Answer query_flow_table(Hca&, In, Out);
-Answer end_flow_table(Hca&, In, Out);
-Answer make_flow_group(Hca&, In, Out);
-Answer end_flow_group(Hca&, In, Out);
-Answer query_flow_group(Hca&, In, Out);
-Answer set_flow_entry(Hca&, In, Out);
-Answer delete_flow_entry(Hca&, In, Out);
-Answer query_flow_entry(Hca&, In, Out);
+Answer make_flow_table(Hca&, const Client&, In, Out);
+Answer query_flow_table(Hca&, const Client&, In, Out);
+Answer end_flow_table(Hca&, const Client&, In, Out);
+Answer make_flow_group(Hca&, const Client&, In, Out);
+Answer end_flow_group(Hca&, const Client&, In, Out);
+Answer query_flow_group(Hca&, const Client&, In, Out);
+Answer set_flow_entry(Hca&, const Client&, In, Out);
+Answer delete_flow_entry(Hca&, const Client&, In, Out);
+Answer query_flow_entry(Hca&, const Client&, In, Out);
 Answer sync_steering(Hca&, In, Out);
 // devx_reformat.cc.
 Answer make_reformat(Hca&, In, Out);
 Answer end_reformat(Hca&, In, Out);
 Answer query_reformat(Hca&, In, Out);
 // devx_flow_table.cc.
-Answer make_sampler(Hca&, In, Out);
+Answer make_sampler(Hca&, const Client&, In, Out);
 Answer query_sampler(Hca&, uint32_t number, Out);
 Answer end_sampler(Hca&, uint32_t number);
 
@@ -208,7 +235,7 @@ Answer change_qp(Hca&, In, Out);
 Answer query_qp(Hca&, In, Out);
 
 // general_objects.cc.
-Answer create_object(Hca&, In, Out);
+Answer create_object(Hca&, const Client&, In, Out);
 Answer query_object(Hca&, In, Out);
 Answer destroy_object(Hca&, In, Out);
 

@@ -6,10 +6,11 @@
 
 namespace kilim::vhca::commands {
 
-Answer make_counter(Hca& h, In, Out out) {
+Answer make_counter(Hca& h, const Client& client, In, Out out) {
   uint32_t number = 0;
-  if (h.q_counters.create(number) == nullptr)
-    return {Status::no_resources, Refusal::no_more_objects};
+  QCounter* counter = h.q_counters.create(number);
+  if (counter == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  counter->open = client.sink;
   return made(out, number);
 }
 

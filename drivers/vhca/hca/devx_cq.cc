@@ -87,6 +87,7 @@ Answer make_cq(Hca& h, const Client& client, In in, Out out) {
   const auto record = h.umems.find(
       client.sink, {umems[1], read<be64>(context, prm::cqc::dbr_addr).host(), record_bytes});
   if (!ring || !record) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!owns_uar(h, client, spec.uar_page)) return {Status::bad_param, Refusal::no_such_uar};
   spec.buf = *ring;
   spec.record = *record;
   spec.record_read_only = !h.umems.writable(umems[1]);

@@ -49,7 +49,9 @@ Answer make_dct(Hca& h, const Client& client, In in, Out out) {
   s.recv_cq = s.send_cq = Cqn{prm::cap_get(context, d::cqn)};
   s.srqn = prm::cap_get(context, d::srqn_xrqn);
   if (!owns_cq(h, client, s.recv_cq)) return {Status::bad_resource, Refusal::no_such_cq};
-  if (!owns_srq(h, client, s.srqn)) return {Status::bad_resource, Refusal::no_such_queue};
+  if (!owns_pd(h, client, s.pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (find_own(h.srqs, client, s.srqn) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_queue};
   s.uidx = prm::cap_get(context, d::user_index);
   s.dc_key = read<be64>(context, d::dc_access_key).host();
   s.max_message = uint64_t{1} << h.config.profile.log_max_msg;

@@ -26,9 +26,10 @@ void put_address(Out out, std::size_t at, uint64_t address) {
 }
 
 // The table that a command names; null: none, or of another type.
-FlowTable* table_in(const Hca& h, In in) {
+FlowTable* table_in(const Hca& h, const Client& client, In in) {
+  const SoftSteering* soft = soft_of(h);
   FlowTable* t =
-      soft_of(h) != nullptr ? soft_of(h)->tables.at(prm::cap_get(in, fc::table_id)) : nullptr;
+      soft != nullptr ? find_own(soft->tables, client, prm::cap_get(in, fc::table_id)) : nullptr;
   const bool fits =
       t != nullptr && prm::cap_get(in, fc::table_type) == (t->egress ? fc::nic_tx : fc::nic_rx);
   return fits ? t : nullptr;
@@ -42,7 +43,7 @@ void use_tables(const SoftSteering& s, const FlowEntry& e, bool more) {
   }
 }
 
-bool read_lists(const Hca& h, In in, FlowEntry& e) {
+bool read_lists(const Hca& h, const Client& client, In in, FlowEntry& e) {
   namespace f = prm::flow_context;
   const In context = in.subspan(fc::flow_context);
   const uint32_t to = prm::cap_get(context, f::destination_list_size),
@@ -56,13 +57,13 @@ bool read_lists(const Hca& h, In in, FlowEntry& e) {
     const uint32_t type = prm::cap_get(item, f::destination_type),
                    number = prm::cap_get(item, f::destination_id);
     if (i >= to) {
-      if (h.flow_counters.at(number) == nullptr) return false;
+      if (find_own(h.flow_counters, client, number) == nullptr) return false;
       e.counters.push_back(number);
       continue;
     }
     const bool table = type == f::to_table;
-    const bool there =
-        table ? soft_of(h)->tables.at(number) != nullptr : h.tirs.at(number) != nullptr;
+    const bool there = table ? find_own(soft_of(h)->tables, client, number) != nullptr
+                             : find_own(h.tirs, client, number) != nullptr;
     if ((!table && type != f::to_tir) || !there) return false;
     e.to.push_back({table, number});
   }
@@ -83,7 +84,7 @@ Answer refused_table() {
 
 }  // namespace
 
-Answer make_flow_table(Hca& h, In in, Out out) {
+Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
   namespace c = prm::flow_table_context;
   SoftSteering* soft = soft_of(h);
   if (soft == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
@@ -99,6 +100,7 @@ Answer make_flow_table(Hca& h, In in, Out out) {
   FlowTable* made = soft->tables.create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
   made->number = number;
+  made->open = client.sink;
   made->egress = type == fc::nic_tx;
   made->software = software;
   made->root = root;
@@ -112,9 +114,9 @@ Answer make_flow_table(Hca& h, In in, Out out) {
   return {};
 }
 
-Answer query_flow_table(Hca& h, In in, Out out) {
+Answer query_flow_table(Hca& h, const Client& client, In in, Out out) {
   namespace c = prm::flow_table_context;
-  const FlowTable* t = table_in(h, in);
+  const FlowTable* t = table_in(h, client, in);
   if (t == nullptr) return refused_table();
   const Out context = out.subspan(fc::context, c::bytes);
   prm::cap_set(context, c::properties, t->properties);
@@ -123,8 +125,8 @@ Answer query_flow_table(Hca& h, In in, Out out) {
   return {};
 }
 
-Answer end_flow_table(Hca& h, In in, Out) {
-  FlowTable* t = table_in(h, in);
+Answer end_flow_table(Hca& h, const Client& client, In in, Out) {
+  FlowTable* t = table_in(h, client, in);
   if (t == nullptr) return refused_table();
   if (t->users != 0 || !t->groups.empty() || eth_detach_qp(h.eth, t->end) != 0)
     return {Status::bad_res_state, Refusal::object_in_use};
@@ -132,8 +134,8 @@ Answer end_flow_table(Hca& h, In in, Out) {
   return {};
 }
 
-Answer make_flow_group(Hca& h, In in, Out out) {
-  FlowTable* t = table_in(h, in);
+Answer make_flow_group(Hca& h, const Client& client, In in, Out out) {
+  FlowTable* t = table_in(h, client, in);
   if (t == nullptr) return refused_table();
   if (t->software || in[fc::criteria_enable_at] != std::byte{0})
     return {Status::bad_param, Refusal::table_entry};
@@ -144,8 +146,8 @@ Answer make_flow_group(Hca& h, In in, Out out) {
   return made(out, group.number);
 }
 
-Answer end_flow_group(Hca& h, In in, Out) {
-  FlowTable* t = table_in(h, in);
+Answer end_flow_group(Hca& h, const Client& client, In in, Out) {
+  FlowTable* t = table_in(h, client, in);
   const FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
   if (group == nullptr) return refused_table();
   if (t->groups.size() == 1 && t->has_entry) return {Status::bad_res_state, Refusal::object_in_use};
@@ -153,9 +155,9 @@ Answer end_flow_group(Hca& h, In in, Out) {
   return {};
 }
 
-Answer set_flow_entry(Hca& h, In in, Out) {
+Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
   namespace f = prm::flow_context;
-  FlowTable* t = table_in(h, in);
+  FlowTable* t = table_in(h, client, in);
   if (t == nullptr || t->groups.empty()) return refused_table();
   const In context = in.subspan(fc::flow_context);
   const uint32_t action = prm::cap_get(context, f::action);
@@ -167,7 +169,7 @@ Answer set_flow_entry(Hca& h, In in, Out) {
   e.drops = (action & f::drop) != 0;
   const bool known = (action & ~(f::drop | f::forward | f::count)) == 0 &&
                      prm::cap_get(context, f::extended_destination) == 0;
-  if (!known || t->has_entry || !read_lists(h, in, e))
+  if (!known || t->has_entry || !read_lists(h, client, in, e))
     return {Status::bad_param, Refusal::table_entry};
   if (e.drops != e.to.empty() && (action & f::forward) != 0)
     return {Status::bad_param, Refusal::table_entry};
@@ -177,8 +179,8 @@ Answer set_flow_entry(Hca& h, In in, Out) {
   return {};
 }
 
-Answer delete_flow_entry(Hca& h, In in, Out) {
-  FlowTable* t = table_in(h, in);
+Answer delete_flow_entry(Hca& h, const Client& client, In in, Out) {
+  FlowTable* t = table_in(h, client, in);
   if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
     return refused_table();
   use_tables(*soft_of(h), t->entry, false);
@@ -187,8 +189,8 @@ Answer delete_flow_entry(Hca& h, In in, Out) {
   return {};
 }
 
-Answer query_flow_group(Hca& h, In in, Out out) {
-  const FlowTable* t = table_in(h, in);
+Answer query_flow_group(Hca& h, const Client& client, In in, Out out) {
+  const FlowTable* t = table_in(h, client, in);
   const FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
   if (group == nullptr) return refused_table();
   prm::cap_set(out, fc::start_flow_index, group->first);
@@ -197,9 +199,9 @@ Answer query_flow_group(Hca& h, In in, Out out) {
 }
 
 // As much of both lists as the client has room for.
-Answer query_flow_entry(Hca& h, In in, Out out) {
+Answer query_flow_entry(Hca& h, const Client& client, In in, Out out) {
   namespace f = prm::flow_context;
-  const FlowTable* t = table_in(h, in);
+  const FlowTable* t = table_in(h, client, in);
   if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
     return refused_table();
   const FlowEntry& e = t->entry;
@@ -227,12 +229,12 @@ Answer sync_steering(Hca& h, In, Out) {
   return {};
 }
 
-Answer make_sampler(Hca& h, In in, Out out) {
+Answer make_sampler(Hca& h, const Client& client, In in, Out out) {
   namespace f = prm::flow_sampler;
   const In o = in.subspan(16, f::bytes);
   SoftSteering& soft = *soft_of(h);
-  FlowTable* sample = soft.tables.at(prm::cap_get(o, f::sample_table_id));
-  FlowTable* otherwise = soft.tables.at(prm::cap_get(o, f::default_table_id));
+  FlowTable* sample = find_own(soft.tables, client, prm::cap_get(o, f::sample_table_id));
+  FlowTable* otherwise = find_own(soft.tables, client, prm::cap_get(o, f::default_table_id));
   if (sample == nullptr || otherwise == nullptr) return refused_table();
   if (prm::cap_get(o, f::sample_ratio) == 0) return {Status::bad_param, Refusal::table_entry};
   uint32_t number = 0;

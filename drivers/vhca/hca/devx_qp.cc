@@ -204,7 +204,9 @@ Answer make_qp(Hca& h, const Client& client, In in, Out out) {
   if (!umems) return {Status::bad_resource, Refusal::no_such_umem};
   if (!owns_cq(h, client, spec.send_cq) || !owns_cq(h, client, spec.recv_cq))
     return {Status::bad_resource, Refusal::no_such_cq};
-  if (shares && !owns_srq(h, client, spec.srqn))
+  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_uar(h, client, spec.uar_page)) return {Status::bad_param, Refusal::no_such_uar};
+  if (shares && find_own(h.srqs, client, spec.srqn) == nullptr)
     return {Status::bad_resource, Refusal::no_such_queue};
   const Result<Qpn> qpn = create_qp(h, spec, client.sink);
   if (!qpn) return {Status::bad_param, Refusal::qp_parameter};

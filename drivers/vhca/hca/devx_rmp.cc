@@ -18,6 +18,7 @@ Answer make_rmp(Hca& h, const Client& client, In in, Out out) {
     return {Status::bad_param, Refusal::rmp_context};
   const auto place = find_wq(h, client, w, spec.wqe_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
   spec.buf = place->ring;
   spec.record = place->record;
   spec.owner = client.owner;

@@ -114,11 +114,12 @@ Answer make_rq(Hca& h, const Client& client, In in, Out out) {
   const auto place = find_wq(h, client, wq, spec.wqe_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
   const uint32_t counter = prm::cap_get(context, r::counter_set_id);
-  if (counter != 0 && h.q_counters.at(counter) == nullptr)
+  if (counter != 0 && find_own(h.q_counters, client, counter) == nullptr)
     return {Status::bad_resource, Refusal::no_such_counter};
   spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
   spec.cq = Cqn{prm::cap_get(context, r::cqn)};
   if (!owns_cq(h, client, spec.cq)) return {Status::bad_resource, Refusal::no_such_cq};
+  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
   spec.buf = place->ring;
   spec.record = place->record;
   spec.uidx = prm::cap_get(context, r::user_index);
@@ -132,7 +133,7 @@ Answer make_rq(Hca& h, const Client& client, In in, Out out) {
   return made(out, *rqn);
 }
 
-Answer change_rq(Hca& h, In in, Out) {
+Answer change_rq(Hca& h, const Client& client, In in, Out) {
   namespace r = prm::rqc;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   Qp* rq = h.rqs.at(number_in(in));
@@ -145,7 +146,8 @@ Answer change_rq(Hca& h, In in, Out) {
       ((mask & r::mask_vsd) != 0 && strips && !h.config.profile.vlan_stripping))
     return {Status::bad_param, Refusal::rq_context};
   const uint32_t counter = prm::cap_get(context, r::counter_set_id);
-  if ((mask & r::mask_counter_set) != 0 && counter != 0 && h.q_counters.at(counter) == nullptr)
+  if ((mask & r::mask_counter_set) != 0 && counter != 0 &&
+      find_own(h.q_counters, client, counter) == nullptr)
     return {Status::bad_resource, Refusal::no_such_counter};
   const RqChange change{*from, *to, (mask & r::mask_vsd) != 0, strips};
   if (modify_rq(h, number_in(in), change) != 0)

@@ -24,27 +24,34 @@ std::optional<std::vector<uint32_t>> numbers_of(In in) {
   return numbers;
 }
 
+bool owns_all(const Hca& h, const Client& client, const std::vector<uint32_t>& rqns) {
+  return std::all_of(rqns.begin(), rqns.end(),
+                     [&](uint32_t rqn) { return find_own(h.rqs, client, rqn) != nullptr; });
+}
+
 }  // namespace
 
-Answer make_rqt(Hca& h, In in, Out out) {
+Answer make_rqt(Hca& h, const Client& client, In in, Out out) {
   const auto numbers = numbers_of(in);
   if (!numbers) return {Status::bad_input_len, Refusal::list_length};
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const uint32_t most = prm::cap_get(context, prm::rqtc::rqt_max_size);
   if (most < numbers->size()) return {Status::bad_param, Refusal::rqt_context};
-  const Result<uint32_t> rqtn = create_rqt(h, *numbers);
+  if (!owns_all(h, client, *numbers)) return {Status::bad_resource, Refusal::no_such_queue};
+  const Result<uint32_t> rqtn = create_rqt(h, *numbers, client.sink);
   if (!rqtn && rqtn.error().code == ENOMEM) return {Status::no_resources, Refusal::no_more_objects};
   if (!rqtn) return {Status::bad_param, Refusal::rqt_context};
   h.rqts.at(*rqtn)->most = most;
   return made(out, *rqtn);
 }
 
-Answer change_rqt(Hca& h, In in, Out) {
+Answer change_rqt(Hca& h, const Client& client, In in, Out) {
   if (read<be64>(in, prm::queue_cmd::modify_bitmask).host() != prm::rqtc::mask_list)
     return {Status::bad_param, Refusal::rqt_context};
   const auto numbers = numbers_of(in);
   if (!numbers) return {Status::bad_input_len, Refusal::list_length};
-  if (h.rqts.at(number_in(in)) == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (h.rqts.at(number_in(in)) == nullptr || !owns_all(h, client, *numbers))
+    return {Status::bad_resource, Refusal::no_such_queue};
   if (modify_rqt(h, number_in(in), *numbers) != 0) return {Status::bad_param, Refusal::rqt_context};
   return {};
 }

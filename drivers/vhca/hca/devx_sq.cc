@@ -60,7 +60,7 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   const In wq = context.subspan(prm::wq_context::at);
   if (!sq_fits(h.config.profile, context)) return {Status::bad_param, Refusal::sq_context};
   if (prm::cap_get(context, prm::sqc::tis_lst_sz) != 1 ||
-      h.tises.at(prm::cap_get(context, prm::sqc::tis_num_0)) == nullptr)
+      find_own(h.tises, client, prm::cap_get(context, prm::sqc::tis_num_0)) == nullptr)
     return {Status::bad_resource, Refusal::no_such_tis};
   const auto place = find_wq(h, client, wq, sq_wqebb_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
@@ -69,11 +69,13 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
   spec.send_cq = spec.recv_cq = Cqn{prm::cap_get(context, prm::sqc::cqn)};
   if (!owns_cq(h, client, spec.send_cq)) return {Status::bad_resource, Refusal::no_such_cq};
+  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
   spec.sq_buf = place->ring;
   spec.record = place->record;
   spec.sq_wqebbs = 1u << prm::cap_get(wq, prm::wq_context::log_wq_sz);
   spec.uar_page = prm::cap_get(wq, prm::wq_context::uar_page);
   spec.uidx = prm::cap_get(context, prm::sqc::user_index);
+  if (!owns_uar(h, client, spec.uar_page)) return {Status::bad_param, Refusal::no_such_uar};
   spec.software_parser = prm::cap_get(context, prm::sqc::allow_swp) != 0;
   spec.many_packets = prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) != 0;
   spec.owner = client.owner;

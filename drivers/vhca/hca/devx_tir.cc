@@ -89,17 +89,21 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
   // Domain 0 is the adapter's own: DPDK's drop TIR names it at the probe (22.11,
   // drivers/net/mlx5/mlx5_devx.c, mlx5_devx_tir_attr_set(), before mlx5_txq_devx_obj_new()).
   const uint32_t domain = prm::cap_get(context, t::transport_domain);
-  if (domain != 0 && h.domains.at(domain) == nullptr)
+  if (domain != 0 && find_own(h.domains, client, domain) == nullptr)
     return {Status::bad_resource, Refusal::no_such_domain};
   spec.rqt = prm::cap_get(context, t::indirect_table);
   // One queue is a table of one place.
   if (type == t::direct) {
     const std::array<uint32_t, 1> queue{prm::cap_get(context, t::inline_rqn)};
     spec.fields = spec.ip_version = spec.l4_protocol = 0;
-    const Result<uint32_t> table = create_rqt(h, queue);
+    if (find_own(h.rqs, client, queue[0]) == nullptr)
+      return {Status::bad_resource, Refusal::no_such_queue};
+    const Result<uint32_t> table = create_rqt(h, queue, client.sink);
     if (!table) return {Status::bad_resource, Refusal::no_such_queue};
     spec.rqt = *table;
   }
+  if (find_own(h.rqts, client, spec.rqt) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_queue};
   const Result<uint32_t> tirn = create_tir(h, spec, client.sink);
   if (!tirn && type == t::direct) (void)destroy_rqt(h, spec.rqt);
   if (!tirn) return refuse_tir(tirn.error().code);
@@ -112,7 +116,7 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
 
 // The table and the hash may be others (DPDK 22.11, drivers/net/mlx5/mlx5_devx.c,
 // mlx5_devx_hrxq_modify()); what is not named stays.
-Answer change_tir(Hca& h, In in, Out) {
+Answer change_tir(Hca& h, const Client& client, In in, Out) {
   namespace t = prm::tirc;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
@@ -128,6 +132,8 @@ Answer change_tir(Hca& h, In in, Out) {
   if ((mask & t::mask_lro) != 0 && !fill_lro(h.config.profile, context, spec))
     return {Status::bad_param, Refusal::tir_context};
   if ((mask & t::mask_table) != 0) spec.rqt = prm::cap_get(context, t::indirect_table);
+  if (find_own(h.rqts, client, spec.rqt) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_queue};
   if (modify_tir(h, number_in(in), spec) != 0) return {Status::bad_param, Refusal::tir_context};
   if ((mask & t::mask_self_lb) != 0) tir->self_lb = prm::cap_get(context, t::self_lb_block);
   return {};

@@ -9,9 +9,11 @@
 
 namespace kilim::vhca {
 
-Result<uint32_t> alloc_domain(Hca& h) {
+Result<uint32_t> alloc_domain(Hca& h, const EventSink* open) {
   uint32_t number = 0;
-  if (h.domains.create(number) == nullptr) return Error{ENOMEM, "no more transport domains"};
+  TransportDomain* domain = h.domains.create(number);
+  if (domain == nullptr) return Error{ENOMEM, "no more transport domains"};
+  domain->open = open;
   return number;
 }
 
@@ -23,13 +25,14 @@ int dealloc_domain(Hca& h, uint32_t number) {
   return 0;
 }
 
-Result<uint32_t> create_tis(Hca& h, uint32_t number) {
+Result<uint32_t> create_tis(Hca& h, uint32_t number, const EventSink* open) {
   TransportDomain* domain = h.domains.at(number);
-  if (domain == nullptr) return Error{EINVAL, "no such transport domain"};
+  if (domain == nullptr || domain->open != open) return Error{EINVAL, "no such transport domain"};
   uint32_t tisn = 0;
   Tis* tis = h.tises.create(tisn);
   if (tis == nullptr) return Error{ENOMEM, "the adapter has no more TISes"};
   tis->domain = number;
+  tis->open = open;
   domain->users++;
   return tisn;
 }
@@ -45,8 +48,8 @@ int destroy_tis(Hca& h, uint32_t tisn) {
 
 namespace commands {
 
-Answer make_domain(Hca& h, In, Out out) {
-  const Result<uint32_t> domain = alloc_domain(h);
+Answer make_domain(Hca& h, const Client& client, In, Out out) {
+  const Result<uint32_t> domain = alloc_domain(h, client.sink);
   if (!domain) return {Status::no_resources, Refusal::no_more_objects};
   return made(out, *domain);
 }
@@ -58,9 +61,10 @@ Answer end_domain(Hca& h, In in, Out) {
   return {};
 }
 
-Answer make_tis(Hca& h, In in, Out out) {
+Answer make_tis(Hca& h, const Client& client, In in, Out out) {
   const In context = in.subspan(prm::queue_cmd::context, prm::tisc::bytes);
-  const Result<uint32_t> tisn = create_tis(h, prm::cap_get(context, prm::tisc::transport_domain));
+  const uint32_t domain = prm::cap_get(context, prm::tisc::transport_domain);
+  const Result<uint32_t> tisn = create_tis(h, domain, client.sink);
   if (tisn) return made(out, *tisn);
   if (tisn.error().code == ENOMEM) return {Status::no_resources, Refusal::no_more_objects};
   return {Status::bad_resource, Refusal::no_such_domain};

@@ -37,6 +37,7 @@ Answer make_xrq(Hca& h, const Client& client, In in, Out out) {
   if (!owns_cq(h, client, spec.cq)) return {Status::bad_resource, Refusal::no_such_cq};
   const auto place = find_wq(h, client, wq, spec.wqe_shift);
   if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
   spec.buf = place->ring;
   spec.record = place->record;
   spec.uidx = prm::cap_get(context, x::user_index);

@@ -28,9 +28,10 @@ void answer_number(Out out, uint32_t number) {
 
 // The object that says: what goes to this address goes where that queue's peer is. Nothing here
 // follows from it; a card shares the congestion state.
-Answer create_mapping(Hca& s, In in, Out out) {
+Answer create_mapping(Hca& s, const Client& client, In in, Out out) {
   const uint32_t qpn = read<be32>(in, prm::cmd::av_qp_mapping_qpn).host();
-  if (s.qps.at(qpn & 0xffffff) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  if (find_own(s.qps, client, qpn & 0xffffff) == nullptr)
+    return {Status::bad_resource, Refusal::no_such_qp};
   uint32_t number = 0;
   AvMapping* made = s.mappings.create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
@@ -60,7 +61,7 @@ bool reserves(const prm::DekObject& o) {
 }
 
 // mlx5dv_dek_create(3), "DEK key Field Construction": both keys, then the tag.
-Answer create_dek(Hca& s, In in, Out out) {
+Answer create_dek(Hca& s, const Client& client, In in, Out out) {
   namespace dek = prm::dek;
   const auto o = read<prm::DekObject>(in, object_header);
   const uint8_t purpose = o.tag_purpose & 0xf, size = o.key_size & 0xf;
@@ -69,7 +70,7 @@ Answer create_dek(Hca& s, In in, Out out) {
   if (purpose != dek::aes_xts || size > dek::size_256)
     return {Status::bad_param, Refusal::dek_parameter};
   const Pdn pd{o.pd.host() & 0xffffff};
-  if (!s.pd_exists(pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_pd(s, client, pd)) return {Status::bad_resource, Refusal::no_such_pd};
   uint32_t number = 0;
   Dek* made = s.keys.deks().create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
@@ -104,7 +105,7 @@ Answer destroy_dek(Hca& s, uint32_t number) {
 }
 
 // Rows of another size than the capability says are none that a card gives.
-Answer create_reserved(Hca& s, In in, Out out) {
+Answer create_reserved(Hca& s, const Client&, In in, Out out) {
   const auto log = static_cast<uint32_t>(in[prm::cmd::log_obj_range] & std::byte{0x1f});
   if (log != ReservedQpns::log_count) return {Status::bad_param, Refusal::object_range};
   uint32_t qpn = 0;
@@ -129,7 +130,7 @@ struct ObjectType {
   uint16_t type;
   std::size_t bytes;  // of the object
   bool (*has)(const Profile&);
-  Answer (*create)(Hca&, In, Out);
+  Answer (*create)(Hca&, const Client&, In, Out);
   Answer (*query)(Hca&, uint32_t number, Out);
   Answer (*destroy)(Hca&, uint32_t number);
 };
@@ -159,11 +160,11 @@ const ObjectType* type_of(const Hca& s, In in) {
 
 }  // namespace
 
-Answer create_object(Hca& s, In in, Out out) {
+Answer create_object(Hca& s, const Client& client, In in, Out out) {
   const ObjectType* t = type_of(s, in);
   if (t == nullptr) return {Status::bad_param, Refusal::object_type};
   if (in.size() < object_header + t->bytes) return {Status::bad_input_len, Refusal::input_length};
-  return t->create(s, in, out);
+  return t->create(s, client, in, out);
 }
 
 Answer query_object(Hca& s, In in, Out out) {

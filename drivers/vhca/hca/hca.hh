@@ -74,7 +74,8 @@ struct HcaConfig {
 };
 
 struct Pd {
-  uint32_t users = 0;  // queues; keys are counted by the key table
+  const EventSink* open = nullptr;  // whose it is; null: the adapter's own
+  uint32_t users = 0;               // queues; keys are counted by the key table
 };
 
 struct Xrcd {
@@ -92,9 +93,11 @@ struct AvMapping {
 
 // Clients' transport domains, and the TISes of their send queues.
 struct TransportDomain {
+  const EventSink* open = nullptr;
   uint32_t users = 0;
 };
 struct Tis {
+  const EventSink* open = nullptr;
   uint32_t domain = 0;
   uint32_t users = 0;
 };

@@ -13,7 +13,8 @@
 namespace kilim::vhca {
 
 // regions.cc: protection domains and keys.
-Result<Pdn> alloc_pd(Hca&);
+// `open`: whose it is; commands of others cannot name it.
+Result<Pdn> alloc_pd(Hca&, const EventSink* open = nullptr);
 int dealloc_pd(Hca&, Pdn);  // EBUSY: queues or keys use it
 // EFAULT: not mapped, or not writable as asked.
 Result<MrKeys> reg_mr(Hca&, const MrSpec&);
@@ -62,7 +63,7 @@ int destroy_rq(Hca&, uint32_t rqn);
 
 // receive_tables.cc, PRM: "CREATE_RQT", "CREATE_TIR". A table has a power of two of places; EBUSY:
 // a TIR uses it, a rule leads there.
-Result<uint32_t> create_rqt(Hca&, std::span<const uint32_t> rqns);
+Result<uint32_t> create_rqt(Hca&, std::span<const uint32_t> rqns, const EventSink* open = nullptr);
 int destroy_rqt(Hca&, uint32_t rqtn);
 // PRM: "MODIFY_RQT". EINVAL: no such queue, or a number of places that its TIRs cannot use.
 int modify_rqt(Hca&, uint32_t rqtn, std::span<const uint32_t> rqns);
@@ -77,9 +78,9 @@ int modify_tir(Hca&, uint32_t tirn, const TirSpec&);
 
 // devx_tis.cc, PRM: "ALLOC_TRANSPORT_DOMAIN", "CREATE_TIS". EINVAL: there is none; EBUSY: it is
 // used.
-Result<uint32_t> alloc_domain(Hca&);
+Result<uint32_t> alloc_domain(Hca&, const EventSink* open);
 int dealloc_domain(Hca&, uint32_t domain);
-Result<uint32_t> create_tis(Hca&, uint32_t domain);
+Result<uint32_t> create_tis(Hca&, uint32_t domain, const EventSink* open);
 int destroy_tis(Hca&, uint32_t tisn);
 
 // modify_qp.cc, PRM: "RST2INIT_QP ... 2RST_QP": from state to state. `mask` is of qp_mask; if it is

@@ -46,13 +46,14 @@ bool some_tir_wants_one(const Hca& h, uint32_t rqtn) {
 
 }  // namespace
 
-Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns) {
+Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns, const EventSink* open) {
   Result<std::vector<Qp*>> queues = find_queues(h, rqns);
   if (!queues) return queues.error();
   uint32_t number = 0;
   Rqt* table = h.rqts.create(number);
   if (table == nullptr) return Error{ENOMEM, "the adapter has no more tables"};
   table->number = number;
+  table->open = open;
   table->queues = *std::move(queues);
   for (Qp* rq : table->queues) rq->places++;
   return number;

@@ -73,10 +73,11 @@ int prepare_mr(Hca& h, const MrSpec& s, KeyTable::Direct& d) {
 
 }  // namespace
 
-Result<Pdn> alloc_pd(Hca& h) {
+Result<Pdn> alloc_pd(Hca& h, const EventSink* open) {
   uint32_t number = 0;
-  if (h.pds.create(number) == nullptr)
-    return Error{ENOMEM, "the adapter has no more protection domains"};
+  Pd* pd = h.pds.create(number);
+  if (pd == nullptr) return Error{ENOMEM, "the adapter has no more protection domains"};
+  pd->open = open;
   return Pdn{number};
 }
 

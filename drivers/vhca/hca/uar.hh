@@ -24,9 +24,10 @@ namespace kilim::vhca {
 
 // One page of 4096 bytes.
 struct Uar {
-  uint32_t index = 0;         // as clients see it, from 1 on
-  Fd fd;                      // memory of its own, where a client's file cannot hold it
-  std::span<std::byte> page;  // as the engine has it mapped
+  uint32_t index = 0;               // as clients see it, from 1 on
+  const EventSink* open = nullptr;  // whose it is
+  Fd fd;                            // memory of its own, where a client's file cannot hold it
+  std::span<std::byte> page;        // as the engine has it mapped
   enum class Place : uint8_t { unmapped, own, file } place = Place::unmapped;
   PageQueues<Qp> qps;  // whose doorbells lie here
   PageQueues<Cq> cqs;

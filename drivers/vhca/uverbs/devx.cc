@@ -333,7 +333,7 @@ std::span<const Method> devx_methods() {
 int DevxObject::release(Context& context) {
   std::array<std::byte, 16> out{};
   const auto in = std::span(destroy_command).first(destroy_bytes);
-  if (int err = command(context.hca, in, out); err != 0) return err;
+  if (int err = command(context.hca, in, out, {&context, nullptr}); err != 0) return err;
   return out[0] == std::byte{0} ? 0 : -EREMOTEIO;
 }
 

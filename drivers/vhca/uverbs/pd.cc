@@ -48,7 +48,7 @@ int PdObject::release(Context& context) {
 }
 
 int cmd_alloc_pd(Context& context, const Request& r) {
-  Result<Pdn> pdn = alloc_pd(context.hca);
+  Result<Pdn> pdn = alloc_pd(context.hca, &context);
   if (!pdn) return -pdn.error().code;
   auto made = std::make_unique<PdObject>();
   made->pdn = *pdn;

@@ -179,11 +179,11 @@ int tell_numbers(Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create
   if (int err = tell_tir(context, qp, s, resp); err != 0) return err;
   if (s.sq_wqebbs == 0) return 0;
   if (context.domain == 0) {
-    const Result<uint32_t> domain = alloc_domain(context.hca);
+    const Result<uint32_t> domain = alloc_domain(context.hca, &context);
     if (!domain) return -domain.error().code;
     context.domain = *domain;
   }
-  const Result<uint32_t> tisn = create_tis(context.hca, context.domain);
+  const Result<uint32_t> tisn = create_tis(context.hca, context.domain, &context);
   if (!tisn) return -tisn.error().code;
   qp.tisn = *tisn;
   resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TISN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;

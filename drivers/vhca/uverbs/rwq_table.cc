@@ -59,7 +59,7 @@ int cmd_create_rwq_table(Context& context, const Request& r) {
   if (int err = check_driver_part(r); err != 0) return err;
   std::vector<uint32_t> rqns;
   for (const WqObject* wq : table.queues) rqns.push_back(wq->rqn);
-  Result<uint32_t> rqtn = create_rqt(context.hca, rqns);
+  Result<uint32_t> rqtn = create_rqt(context.hca, rqns, &context);
   if (!rqtn) return -rqtn.error().code;
   table.rqtn = *rqtn;
   for (WqObject* wq : table.queues) wq->users++;

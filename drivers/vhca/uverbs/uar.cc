@@ -31,6 +31,7 @@ int alloc(Context& context, Bundle& b) {
     return -EOPNOTSUPP;
   Result<Uar*> page = context.hca.uars.alloc();
   if (!page) return -page.error().code;
+  (*page)->open = &context;
   auto made = std::make_unique<UarObject>();
   made->uar = *page;
   UarObject& uar = *made;

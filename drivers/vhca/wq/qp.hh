@@ -73,7 +73,8 @@ struct FailedStreams {
 
 // PRM: "Q counter": of the queues that name it.
 struct QCounter {
-  uint64_t out_of_buffer = 0;  // frames without a receive request
+  const EventSink* open = nullptr;  // whose it is
+  uint64_t out_of_buffer = 0;       // frames without a receive request
   uint32_t users = 0;
 };
 

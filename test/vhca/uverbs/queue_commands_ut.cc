@@ -165,7 +165,7 @@ void receive_queues_are_refused_what_is_not_there() {
   refused(Command(good).set(32, prm::rqc::cqn, 1), 0x05);
   refused(Command(good).set(wq, prm::wq_context::wq_type, 0), 0x03);
   refused(Command(good).set(wq, prm::wq_context::log_wq_sz, 31), 0x05);
-  refused(Command(good).set(wq, prm::wq_context::pd, 0xffffff), 0x03);
+  refused(Command(good).set(wq, prm::wq_context::pd, 0xffffff), 0x05);
   refused(Command(good).set64(wq + prm::wq_context::wq_umem_offset, 4096 - 255), 0x05);
 }
 
