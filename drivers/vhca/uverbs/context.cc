@@ -26,7 +26,7 @@ Context::~Context() {
 void Context::completion(void* cq_owner) noexcept {
   auto* owner = static_cast<Object*>(cq_owner);
   if (owner->kind == Kind::devx_obj)
-    return post_devx_event(owner, devx_event::completion, static_cast<DevxObject*>(owner)->number);
+    return post_devx_event(*static_cast<DevxObject*>(owner), devx_event::completion);
   auto* cq = static_cast<CqObject*>(owner);
   if (cq->channel == nullptr) return;
   ib_uverbs_comp_event_desc event{cq->user_handle};
@@ -46,7 +46,7 @@ void Context::async(uint32_t type, void* owner) noexcept {
   auto* object = static_cast<Object*>(owner);
   if (object->kind == Kind::devx_obj) {
     const uint8_t number = devx_event::of(type);
-    if (number != 0) post_devx_event(object, number, static_cast<DevxObject*>(object)->number);
+    if (number != 0) post_devx_event(*static_cast<DevxObject*>(object), number);
     return;
   }
   auto* source = static_cast<EventSource*>(object);

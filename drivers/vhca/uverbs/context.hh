@@ -75,8 +75,7 @@ struct Context final : EventSink {
     Fd eventfd;
   };
   int subscribe(Subscription);
-  // `number`: of the object, as the entry says it.
-  void post_devx_event(const Object* object, uint8_t type, uint32_t number) noexcept;
+  void post_devx_event(const DevxObject& object, uint8_t type) noexcept;
 
   // GET_CONTEXT has been answered: events of the adapter come here. `with_devx`: the client asked
   // for firmware commands (MLX5_IB_ALLOC_UCTX_DEVX).

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "kilim/base/be.hh"
+#include "kilim/prm/qp_context.hh"
+#include "kilim/prm/queue_cmd.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {
@@ -113,8 +115,7 @@ constexpr Method methods[] = {
      subscribe_rules},  // no command
 };
 
-// PRM: "Event Queue Entry": its type, and the number of what it is about in the last word of its
-// data.
+// PRM: "Event Queue Entry": its type and its data.
 struct Entry {
   uint64_t cookie = 0;
   uint8_t reserved = 0, type = 0, more[30]{};
@@ -122,6 +123,38 @@ struct Entry {
   uint8_t owner[4]{};
 };
 static_assert(sizeof(Entry) == 72);
+
+// What kind of queue an event is about (Linux include/linux/mlx5/device.h,
+// MLX5_EVENT_QUEUE_TYPE_*); a shared one's is that of queue pairs.
+uint32_t queue_type(uint16_t created_by) noexcept {
+  constexpr uint32_t qp = 0, rq = 1, sq = 2, dct = 6;
+  switch (created_by) {
+    case prm::cmd::create_rq:
+      return rq;
+    case prm::cmd::create_sq:
+      return sq;
+    case prm::cmd::create_dct:
+      return dct;
+    default:
+      return qp;
+  }
+}
+
+// Linux include/linux/mlx5/device.h: struct mlx5_eqe_comp, mlx5_eqe_cq_err, mlx5_eqe_qp_srq. The
+// syndromes of the second are those of mlx4's (drivers/net/ethernet/mellanox/mlx4/eq.c).
+void fill_data(Entry& entry, const Hca& h, const DevxObject& object) noexcept {
+  constexpr uint32_t overrun = 1, access_violation = 2, type_shift = 24;
+  if (entry.type == devx_event::completion) {
+    entry.data[6] = be32{object.number};
+  } else if (entry.type == devx_event::cq_error) {
+    const Cq* cq = h.cqs.at(object.number);
+    entry.data[0] = be32{object.number};
+    entry.data[2] = be32{cq != nullptr && cq->overran ? overrun : access_violation};
+  } else {
+    entry.data[5] = be32{queue_type(object.created_by) << type_shift};
+    entry.data[6] = be32{object.number};
+  }
+}
 
 }  // namespace
 
@@ -136,13 +169,13 @@ int Context::subscribe(Subscription s) {
   return 0;
 }
 
-void Context::post_devx_event(const Object* object, uint8_t type, uint32_t number) noexcept {
+void Context::post_devx_event(const DevxObject& object, uint8_t type) noexcept {
   for (const Subscription& s : subscriptions_) {
-    if (s.object != object || s.type != type) continue;
+    if (s.object != &object || s.type != type) continue;
     Entry entry{};
     entry.cookie = s.cookie;
     entry.type = type;
-    entry.data[6] = be32{number};
+    fill_data(entry, hca, object);
     const uint64_t one = 1;
     if (s.eventfd)
       (void)syscall(SYS_write, s.eventfd.get(), &one, sizeof one);

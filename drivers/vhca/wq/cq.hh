@@ -47,6 +47,7 @@ struct Cq {
   uint32_t event_at = 0;  // producer index at the last event
   uint64_t event_ns = 0;  // its time
   bool error = false;     // overrun, or its memory is gone: nothing is written any more
+  bool overran = false;   // which of the two, once there is an error
   // Entries are of 64 bytes, one behind the other, and stamped with the engine's time: as the
   // straight ways write them.
   bool plain_entries = false;

@@ -174,6 +174,7 @@ bool claim_entry(EngineContext& context, Cq& cq) noexcept {
   bool fault = false;
   if (has_room(cq, fault)) return true;
   if (cq.held != 0) (void)close_block(context, cq);  // good entries come before the queue's error
+  cq.overran = !fault;
   fail_cq(context, cq, fault ? "the doorbell record of a CQ is gone" : "CQ overrun");
   return false;
 }
