@@ -2,6 +2,7 @@
 #include "vhca/tpt/mkey_check.hh"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kilim/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
@@ -68,6 +69,31 @@ const char* range(const prm::Mkc& c, uint64_t entries, uint64_t most_of_one) noe
   return nullptr;
 }
 
+// The bytes that a key's own list shows; a later UMR may show others.
+uint64_t bytes_of(std::span<const std::byte> list) noexcept {
+  const auto entry = [&](std::size_t i, auto& e) noexcept {
+    std::memcpy(&e, list.data() + i * octoword_bytes, sizeof e);
+  };
+  prm::RepeatBlockSeg head;
+  entry(0, head);
+  if (head.op.host() == prm::repeat_block_op)
+    return uint64_t{head.repeat_count.host()} * head.byte_count.host();
+  uint64_t sum = 0;
+  for (std::size_t i = 0; i < list.size() / octoword_bytes; i++) {
+    prm::Klm e;
+    entry(i, e);
+    const bool padding = e.byte_count.host() == 0 && e.mkey.host() == 0;
+    sum += padding ? 0 : e.byte_count.host() != 0 ? e.byte_count.host() : prm::umr::max_piece_bytes;
+  }
+  return sum;
+}
+
+// Firmware checks that what a command lists is as long as it says (UCX, as above); of a key without
+// a list of its own nothing is asked before a UMR fills it.
+bool falls_short(const prm::Mkc& c, std::span<const std::byte> list) noexcept {
+  return !list.empty() && mkc::length64::get(c) == 0 && bytes_of(list) < c.len.host();
+}
+
 }  // namespace
 
 const char* mkey_objection(const prm::Mkc& c, std::span<const std::byte> list,
@@ -88,7 +114,8 @@ const char* mkey_objection(const prm::Mkc& c, std::span<const std::byte> list,
   Mkey shape;
   shape.mode = ksm ? KeyMode::ksm : KeyMode::klm;
   const auto octowords = static_cast<uint32_t>(list.size() / octoword_bytes);
-  return list_objection(shape, list, 0, octowords, profile);
+  if (const char* why = list_objection(shape, list, 0, octowords, profile)) return why;
+  return !ksm && falls_short(c, list) ? "the key is longer than its own list" : nullptr;
 }
 
 }  // namespace kilim::vhca

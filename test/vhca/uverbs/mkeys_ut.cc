@@ -96,7 +96,81 @@ void entries_of_a_new_key_are_looked_at() {
   }
 }
 
+// A list of its own of so many pieces of 4 KiB, the last of them of `last` bytes; padding between.
+void a_key_is_no_longer_than_its_own_list() {
+  Client c;
+  uint32_t pd, pdn;
+  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  constexpr uint64_t piece = 4096, gib = uint64_t{1} << 30;
+  struct Row {
+    const char* name;
+    uint64_t len;
+    uint32_t last;
+    bool whole, good;
+  };
+  // clang-format off
+  constexpr Row rows[] = {
+      {"as long", 4 * piece, piece, false, true},
+      {"a byte longer", 4 * piece + 1, piece, false, false},
+      {"a gigabyte of 16 KiB", gib, piece, false, false},
+      {"padding at the end", 3 * piece, 0, false, true},
+      {"as long as with a piece in the padding's place", 4 * piece, 0, false, false},
+      {"the whole space", gib, piece, true, true},
+      {"empty", 0, piece, false, true},
+  };
+  // clang-format on
+  for (const Row& row : rows) {
+    prm::Mkc mkc{};
+    mkc.flags = kilim::be32{prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
+    mkc.flags_pd = kilim::be32{pdn};
+    mkc.len = kilim::be64{row.len};
+    prm::mkc::length64::set(mkc, uint32_t{row.whole});
+    mkc.translations_octword_size = kilim::be32{4};
+    prm::Klm list[4]{};
+    for (prm::Klm& e : list) e = {kilim::be32{piece}, kilim::be32{0x1000}, kilim::be64{0}};
+    list[3].byte_count = kilim::be32{row.last};
+    if (row.last == 0) list[3].mkey = kilim::be32{0};
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(list));
+    const bool made = c.hca->keys.create_mkey(mkc, bytes, c.hca->config.profile).ok();
+    if (made != row.good) std::printf("\n    %s", row.name);
+    EQUAL(made, row.good);
+    // Without a list of its own a UMR will fill it.
+    EQUAL(c.hca->keys.create_mkey(mkc, {}, c.hca->config.profile).ok(), true);
+  }
+}
+
+// An entry of 2 GiB says 0; and a strided list shows all its repetitions.
+void long_and_strided_lists() {
+  Client c;
+  uint32_t pd, pdn;
+  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  constexpr uint64_t gib = uint64_t{1} << 30;
+  prm::Mkc mkc{};
+  mkc.flags = kilim::be32{prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
+  mkc.flags_pd = kilim::be32{pdn};
+  mkc.translations_octword_size = kilim::be32{4};
+  prm::Klm large[1] = {{kilim::be32{0}, kilim::be32{0x1000}, kilim::be64{0}}};
+  struct {
+    prm::RepeatBlockSeg head{};
+    prm::RepeatEntSeg entry{};
+  } strided;
+  strided.head = {
+      kilim::be32{64}, kilim::be32{prm::repeat_block_op}, kilim::be32{100}, {}, kilim::be16{1}};
+  strided.entry.byte_count = kilim::be16{64};
+  for (const uint64_t beyond : {0u, 1u}) {
+    mkc.len = kilim::be64{2 * gib + beyond};
+    EQUAL(c.hca->keys.create_mkey(mkc, std::as_bytes(std::span(large)), c.hca->config.profile).ok(),
+          beyond == 0);
+    mkc.len = kilim::be64{6400 + beyond};
+    EQUAL(c.hca->keys.create_mkey(mkc, std::as_bytes(std::span(&strided, 1)), c.hca->config.profile)
+              .ok(),
+          beyond == 0);
+  }
+}
+
 constexpr Case cases[] = {
+    {"a key is no longer than its own list", a_key_is_no_longer_than_its_own_list},
+    {"long and strided lists", long_and_strided_lists},
     {"keys that firmware does not make", keys_that_firmware_does_not_make},
     {"entries of a new key are looked at", entries_of_a_new_key_are_looked_at},
 };
