@@ -228,7 +228,6 @@ struct DeepMatch {
 struct FlowCount {
   uint64_t packets = 0, bytes = 0;
   const EventSink* open = nullptr;  // whose it is, where a firmware command made it
-  uint32_t bulk = 0;                // of the first of several that were made at once: how many
 };
 
 // A steering rule of `ibv_create_flow`; addresses and masks as the Ethernet spec has them.

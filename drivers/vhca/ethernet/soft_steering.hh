@@ -14,6 +14,7 @@
 
 #include "vhca/core/object_table.hh"
 #include "vhca/core/spec.hh"
+#include "vhca/ethernet/flow_counters.hh"
 #include "vhca/ethernet/icm.hh"
 #include "vhca/ethernet/steering.hh"
 #include "vhca/wq/qp.hh"
@@ -91,8 +92,7 @@ struct Arrival {
 
 class SoftSteering {
  public:
-  SoftSteering(const ObjectTable<Tir>& all_tirs,
-               const ObjectTable<FlowCount>& all_counters) noexcept
+  SoftSteering(const ObjectTable<Tir>& all_tirs, const FlowCounters& all_counters) noexcept
       : tirs(&all_tirs), counters(&all_counters) {}
 
   // The control path: makes room for frames of that length.
@@ -122,7 +122,7 @@ class SoftSteering {
   ObjectTable<Prepend> reformats{1, 1u << 12};
   Icm icm;
   const ObjectTable<Tir>* tirs;
-  const ObjectTable<FlowCount>* counters;
+  const FlowCounters* counters;
 
  private:
   friend class SteActions;

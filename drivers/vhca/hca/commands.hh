@@ -139,10 +139,10 @@ const EventSink* open_of(const T& object) noexcept {
 
 // What a command names by number: an object that this client made, by verbs or by a command. Null:
 // there is none, or it is another's.
-template <typename T>
-T* find_own(const ObjectTable<T>& objects, const Client& client, uint32_t number) noexcept {
-  T* object = objects.at(number);
-  return object != nullptr && open_of(*object) == client.sink ? object : nullptr;
+template <typename Table>
+auto* find_own(const Table& objects, const Client& client, uint32_t number) noexcept {
+  auto* object = objects.at(number);
+  return object != nullptr && open_of(*object) == client.sink ? object : decltype(object){};
 }
 inline bool owns_pd(const Hca& h, const Client& client, Pdn pd) noexcept {
   return find_own(h.pds, client, pd.value()) != nullptr;

@@ -25,6 +25,7 @@
 #include "vhca/core/port_ip.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/core/spec.hh"
+#include "vhca/ethernet/flow_counters.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/exec/engine.hh"
 #include "vhca/hca/device_memory.hh"
@@ -153,7 +154,7 @@ struct Hca : Engine {
   ObjectTable<Tis> tises{1, 1u << 20};
   std::map<uint32_t, uint32_t> sq_tis;  // of send queues that commands made
   ObjectTable<QCounter> q_counters{1, 0xff};
-  ObjectTable<FlowCount> flow_counters{1, 1u << 16};  // whose handles their rules hold
+  FlowCounters flow_counters;  // whose handles their rules hold
   UmemTable umems;
   UarSet uars;
   bool stores_wait = false;  // expect_stores() was called since the last turn

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/flow_table.hh"
@@ -104,11 +105,15 @@ struct Command {
   }
 };
 
-int fetch(Context& context, Bundle& b, uint16_t in_id, uint16_t out_id, Command& c) {
+int fetch_in(const Context& context, const Bundle& b, uint16_t in_id, Command& c) {
   if (!context.devx) return -EINVAL;
   InBuffer in = b.in(in_id);
   c.in.resize(in.bytes());
-  if (int err = in.read(c.in.data(), c.in.size()); err != 0) return err;
+  return in.read(c.in.data(), c.in.size());
+}
+
+int fetch(Context& context, Bundle& b, uint16_t in_id, uint16_t out_id, Command& c) {
+  if (int err = fetch_in(context, b, in_id, c); err != 0) return err;
   c.to = b.out(out_id);
   c.out.resize(c.to.bytes());
   return 0;
@@ -212,6 +217,7 @@ uint32_t number_named(const Command& c) {
 // Of a raw packet queue pair its queues and what leads from it can be named, by the numbers that
 // its creator was told; of others the queue pair.
 bool names_qp(const QpObject& qp, uint16_t creator, uint32_t number) {
+  if (qp.type == QpType::dct) return creator == prm::cmd::create_dct && qp.qpn.value() == number;
   if (qp.type != QpType::raw_packet)
     return creator == prm::cmd::create_qp && qp.qpn.value() == number;
   if (creator == prm::cmd::create_tir) return qp.tirn != 0 && qp.tirn == number;
@@ -221,7 +227,7 @@ bool names_qp(const QpObject& qp, uint16_t creator, uint32_t number) {
 
 // Whether the command names the object that the handle does: its kind, then its number
 // (devx_is_valid_obj_id()).
-bool names(const Command& c, const Object& object) {
+bool names(const Context& context, const Command& c, const Object& object) {
   const uint32_t number = number_named(c);
   const uint16_t creator = creator_for(c.opcode());
   switch (object.kind) {
@@ -229,7 +235,7 @@ bool names(const Command& c, const Object& object) {
       const auto& made = static_cast<const DevxObject&>(object);
       // A general object's type stands where a command has its modifier.
       const bool general = creator == prm::cmd::create_general_object;
-      return creator != 0 && made.created_by == creator && made.number == number &&
+      return creator != 0 && made.created_by == creator && number - made.number < made.count &&
              (!general || word_at(made.destroy_command, 4) == word_at(c.in, 4));
     }
     case Kind::cq:
@@ -237,7 +243,10 @@ bool names(const Command& c, const Object& object) {
              static_cast<const CqObject&>(object).cqn.value() == number;
     case Kind::srq: {
       const auto& srq = static_cast<const SrqObject&>(object);
-      return creator == prm::cmd::create_xrq && srq.matches_tags && srq.srqn == number;
+      // A plain one is an RMP of the firmware's.
+      const Srq* ring = context.hca.srqs.at(srq.srqn);
+      return creator == (srq.matches_tags ? prm::cmd::create_xrq : prm::cmd::create_rmp) &&
+             ring != nullptr && !ring->spec.xrc && srq.srqn == number;
     }
     case Kind::wq:
       return creator == prm::cmd::create_rq && static_cast<const WqObject&>(object).rqn == number;
@@ -259,7 +268,7 @@ int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t f
       err != 0)
     return err;
   const Object* object = b.any_object(context, first_id);
-  if (!listed(list, c.opcode()) || object == nullptr || !names(c, *object)) return -EINVAL;
+  if (!listed(list, c.opcode()) || object == nullptr || !names(context, c, *object)) return -EINVAL;
   const WhenDead when_dead = done_by_the_dead(c.opcode()) ? WhenDead::runs : WhenDead::refused;
   if (int err = context.refusal(when_dead); err != 0) return err;
   return run_and_answer(context, c);
@@ -267,6 +276,29 @@ int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t f
 
 int query(Context& context, Bundle& b) {
   return on_object(context, b, query_opcodes, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE);
+}
+
+// The same, with the answer in a file of answers (MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY): here it is
+// there when the call returns. A refusal is an answer too; -EAGAIN: too many wait to be read.
+int query_async(Context& context, Bundle& b) {
+  Command c;
+  if (int err = fetch_in(context, b, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, c); err != 0)
+    return err;
+  const Object* object = b.any_object(context, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE);
+  if (!listed(query_opcodes, c.opcode()) || object == nullptr || !names(context, c, *object))
+    return -EINVAL;
+  EventFile* file =
+      context.event_file(EventFile::Kind::devx_command, b.fd(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD));
+  if (file == nullptr) return -EBADF;
+  const uint64_t bytes = b.value(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN);
+  if (bytes < least_command || bytes > longest) return -EINVAL;
+  const uint64_t wr_id = b.value(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID);
+  std::vector<std::byte> message(sizeof wr_id + bytes);
+  static_assert(sizeof(mlx5_ib_uapi_devx_async_cmd_hdr) == sizeof wr_id);
+  std::memcpy(message.data(), &wr_id, sizeof wr_id);
+  const std::span<std::byte> answer = std::span(message).subspan(sizeof wr_id);
+  if (int err = command(context.hca, c.in, answer, {&context, nullptr}); err != 0) return err;
+  return file->post(message.data(), message.size()) ? 0 : -EAGAIN;
 }
 
 int modify(Context& context, Bundle& b) {
@@ -300,6 +332,13 @@ constexpr AttrRule query_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, AttrKind::in, true, least_command, longest},
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, AttrKind::out, true, least_command, longest},
 };
+constexpr AttrRule async_rules[] = {
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, AttrKind::any_object, true},
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, AttrKind::in, true, least_command, longest},
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, AttrKind::fd, true},
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, AttrKind::in, true, 8, 8},
+    {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, AttrKind::in, true, 2, 8},
+};
 constexpr AttrRule modify_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, AttrKind::any_object, true},
     {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, AttrKind::in, true, least_command, longest},
@@ -314,6 +353,8 @@ constexpr Method methods[] = {
      eqn_rules},  // no command (devx.c)
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, WhenDead::refused, query,
      query_rules},  // queries
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY, WhenDead::refused, query_async,
+     async_rules},  // queries
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, WhenDead::judges, modify,
      modify_rules},  // 2ERR_QP and 2RST_QP are done
     {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, WhenDead::refused, other,

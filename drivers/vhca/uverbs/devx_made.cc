@@ -76,6 +76,13 @@ uint32_t number_made(uint16_t opcode, CommandBytes in, CommandBytes out) {
   return word_at(out, opcode == prm::cmd::create_psv ? psv : usual);
 }
 
+// Linux drivers/infiniband/hw/mlx5/devx.c, flow_counter_bulk_size.
+uint32_t counters_made(CommandBytes in) {
+  namespace f = prm::flow_counter;
+  const uint32_t log = prm::cap_get(in, f::bulk_log_size), bit = prm::cap_get(in, f::bulk);
+  return log != 0 ? 1u << log : bit != 0 ? bit * f::bulk_unit : 1;
+}
+
 }  // namespace
 
 uint32_t word_at(CommandBytes bytes, std::size_t at) noexcept {
@@ -99,6 +106,7 @@ void remember_made(DevxObject& made, CommandBytes in, CommandBytes out) {
   destroy.hdr.opcode = be16{find_kind(opcode)->destroy};
   if (opcode == prm::cmd::create_general_object)
     destroy.hdr.op_mod = asked.op_mod;  // the type of the object
+  if (opcode == prm::cmd::alloc_flow_counter) made.count = counters_made(in);
   const bool table = names_table(opcode);
   if (table) {
     name_table(opcode, in, made.number, made.destroy_command);

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/ib_user_verbs.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,16 +37,25 @@ Fd reopen_read_end(int write_end) {
       static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0))};
 }
 
+// Two ends, the reader's first, of what keeps events apart: those of a pipe all have one length. An
+// answer may be longer than a pipe takes in one piece (PIPE_BUF), and one read(2) gets one, however
+// much room it has (Linux devx.c, devx_async_cmd_event_read()).
+int make_ends(EventFile::Kind kind, int (&ends)[2]) {
+  return kind == EventFile::Kind::devx_command
+             ? ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)
+             : ::pipe2(ends, O_CLOEXEC);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EventFile>> EventFile::create(Kind kind, Fd& client_fd) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Error{errno, "no pipe for events"};
+  if (make_ends(kind, ends) != 0) return Error{errno, "no pipe for events"};
   Fd read_end{ends[0]};
   std::unique_ptr<EventFile> file{new EventFile(kind)};
   file->write_end_ = OwnFd{Fd{ends[1]}};
   struct stat st {};
-  if (::syscall(SYS_fstat, ends[1], &st) != 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0)
+  if (::syscall(SYS_fstat, ends[0], &st) != 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0)
     return Error{errno, "no pipe for events"};
   file->device_ = st.st_dev;
   file->inode_ = st.st_ino;
@@ -80,11 +90,14 @@ void EventFile::let_go() noexcept {
 bool EventFile::abandoned() const noexcept {
   if (holders_ != 0 || !write_end_.ours()) return false;
   pollfd p{write_end_.get(), POLLOUT, 0};
-  return syscall(SYS_poll, &p, 1, 0) > 0 && (p.revents & POLLERR) != 0;
+  return syscall(SYS_poll, &p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 bool EventFile::post(const void* event, std::size_t bytes) noexcept {
   if (!write_end_.ours()) return false;
+  if (kind_ == Kind::devx_command)
+    return syscall(SYS_sendto, write_end_.get(), event, bytes, MSG_NOSIGNAL, nullptr, 0) ==
+           static_cast<long>(bytes);
   if (holders_ == 0) {
     // Nobody holds a read end here: one for as long as it takes, or a closed file would kill.
     if (abandoned()) return false;

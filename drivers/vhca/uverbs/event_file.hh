@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A completion channel or an asynchronous event file: a pipe whose read end the client owns. While
+// A completion channel or an asynchronous event file: a pipe whose read end the client owns, or a
+// pair of sockets for answers of commands, which have any length. While
 // queues report here a read end of our own is held, so that a write never raises SIGPIPE and unread
 // events of a destroyed queue can be taken back. Adapter's lock held; post() never blocks, and
 // never writes into a file of the client's that has the descriptor's number by now.
@@ -52,7 +53,7 @@ class EventFile {
   OwnFd write_end_;
   OwnFd read_end_;
   uint32_t holders_ = 0;  // queues that report here
-  dev_t device_ = 0;      // of the pipe: the client's descriptor is known by it
+  dev_t device_ = 0;      // of the read end: the client's descriptor is known by it
   ino_t inode_ = 0;
 };
 

@@ -193,12 +193,13 @@ int fill_action(const Bundle& b, bool egress, const Destination& to, FlowSpec& s
   return spec.tag >= longest_tag ? -EINVAL : 0;
 }
 
-// One counter, named as in a list. Its place in a bulk is 0: there are no bulks.
+// One counter, named as in a list, and its place in the bulk that it was made in (Linux fs.c,
+// get_dests(); mlx5_ib_devx_is_flow_counter()).
 int find_counter(const Context& context, const Bundle& b, DevxObject*& counter) {
   if (!b.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX)) return 0;
   counter = context.find<DevxObject>(b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX));
   if (counter == nullptr || counter->created_by != prm::cmd::alloc_flow_counter) return -EINVAL;
-  return b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET) != 0 ? -EINVAL : 0;
+  return b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET) < counter->count ? 0 : -EINVAL;
 }
 
 // One action, named as in a list: headers that go in front, or what is done to those that are.
@@ -240,7 +241,10 @@ int create_flow_method(Context& context, Bundle& b) {
   if (int err = find_action(context, b, action); err != 0) return err;
   if (int err = action != nullptr ? fill_changes(*action, matcher->egress, spec) : 0; err != 0)
     return err;
-  if (counter != nullptr) spec.count = context.hca.flow_counters.at(counter->number);
+  if (counter != nullptr) {
+    const uint64_t place = b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET);
+    spec.count = context.hca.flow_counters.at(counter->number + static_cast<uint32_t>(place));
+  }
   Result<uint32_t> rule = make_rule(context.hca, to, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();

@@ -248,6 +248,7 @@ struct DevxObject final : Object {
   int release(Context&) override;
   uint16_t created_by = 0;  // the command
   uint32_t number = 0;      // the firmware's
+  uint32_t count = 1;       // of flow counters: numbers from that one on
   // The firmware command that undoes it, as mlx5_ib keeps it (devx.c,
   // devx_obj_build_destroy_cmd()).
   using DestroyCommand = std::array<std::byte, 64>;

@@ -25,6 +25,8 @@ inline constexpr CapField log_max_qp{0x9b, 5};
 inline constexpr CapField log_max_cq_sz{0xc8, 8};
 inline constexpr CapField log_max_cq{0xdb, 5};
 inline constexpr CapField log_max_mkey{0xea, 6};
+inline constexpr CapField dump_fill_mkey{0xf8, 1};  // reads give zeros, writes are discarded
+inline constexpr CapField flow_counter_bulk_alloc{0x310, 8};  // sizes: 128 << n
 inline constexpr CapField max_indirection{0x100, 8};
 inline constexpr CapField fixed_buffer_size{0x108, 1};  // keys may have entries of one size (KSM)
 inline constexpr CapField umr_extended_translation_offset{0x118, 1};

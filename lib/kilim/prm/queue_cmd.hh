@@ -162,6 +162,8 @@ inline constexpr std::size_t command_bytes = 32, answer_bytes = 32;
 inline constexpr CapField clear{0xc0, 1}, dump_to_memory{0xc1, 1}, num_of_counters{0xc2, 30};
 inline constexpr CapField bulk_log_size{0x73, 5}, bulk{0x78, 8};  // of ALLOC_FLOW_COUNTER
 inline constexpr std::size_t number = 28, packets = 16, octets = 24;
+inline constexpr std::size_t statistics = 16, statistics_bytes = 16;  // of each that is asked for
+inline constexpr uint32_t bulk_unit = 128;  // counters, times the one bit of `bulk`
 }  // namespace flow_counter
 
 namespace cmd {

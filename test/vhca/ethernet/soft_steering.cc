@@ -72,7 +72,7 @@ uint32_t place_by_hand(const std::array<uint8_t, 16>& masked, uint32_t entries) 
 
 struct Bench {
   ObjectTable<Tir> tirs{0x80, 16};
-  ObjectTable<FlowCount> counters{1, 16};
+  FlowCounters counters;
   std::unique_ptr<SoftSteering> soft = std::make_unique<SoftSteering>(tirs, counters);
   IcmBlock entries = *soft->icm.steering.alloc(4096);
   uint32_t tirn = 0, counter = 0, table = 0;
