@@ -36,6 +36,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::log_max_cq_sz, log2_of(p.max_cqe + 1)},
       {cap::log_max_cq, log2_of(p.max_cq)},
       {cap::log_max_mkey, log2_of(p.max_mr)},
+      {cap::dump_fill_mkey, 1},
       {cap::flow_counter_bulk_alloc, p.raw_packet ? 0xffu : 0u},
       {cap::log_max_ra_req_qp, log2_of(p.max_rd_atomic)},
       {cap::log_max_ra_res_qp, log2_of(p.max_rd_atomic)},

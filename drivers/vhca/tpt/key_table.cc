@@ -61,7 +61,11 @@ KeyTable::KeyTable(uint64_t seed, uint32_t max_keys)
     : keys_(lowest_index + static_cast<uint32_t>(spread(seed) & seeded_range),
             std::min(max_keys, most_keys)),
       psvs_(lowest_psv + static_cast<uint32_t>(spread(seed) & seeded_psvs), most_psvs),
-      next_tag_(static_cast<uint8_t>(spread(seed) >> 56)) {}
+      next_tag_(static_cast<uint8_t>(spread(seed) >> 56)) {
+  null_.key = null_key;
+  null_.mode = KeyMode::null;
+  null_.rights = prm::mkey::local_read | prm::mkey::local_write;
+}
 
 Result<Mkey*> KeyTable::create_direct(Direct d) {
   uint32_t index = 0;

@@ -18,6 +18,10 @@ namespace kilim::vhca {
 class KeyTable {
  public:
   static constexpr uint32_t most_log_deks = 16;
+  // QUERY_SPECIAL_CONTEXTS, dump_fill_mkey: what is read by it is zeros, what is written is gone.
+  // Any protection domain's, only for an SGE or an entry of a list (ibv_alloc_null_mr(3)). Firmware
+  // has its keys at small indices; this one is none of the table's.
+  static constexpr uint32_t null_key = 0x200;
 
   KeyTable(uint64_t seed, uint32_t max_keys);
 
@@ -44,6 +48,10 @@ class KeyTable {
 
   // The key with this index whatever its tag and state; null: none.
   [[nodiscard]] Mkey* at(uint32_t index) const noexcept { return keys_.at(index); }
+  // The null key, where that is the one that is meant; else null.
+  [[nodiscard]] Mkey* null_named(uint32_t key) const noexcept {
+    return key == null_key ? &null_ : nullptr;
+  }
   // Whether any key belongs to this protection domain.
   [[nodiscard]] bool uses(Pdn) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return keys_.count(); }
@@ -83,6 +91,7 @@ class KeyTable {
   ObjectTable<Dek> deks_{1, 1u << most_log_deks};
   mutable SignErrors sign_errors_;
   uint8_t next_tag_;
+  mutable Mkey null_;  // as Walk's frames have it; never changes
 };
 
 }  // namespace kilim::vhca

@@ -26,7 +26,8 @@ struct ListSpan {
 
 enum class WindowType : uint8_t { none, type_1, type_2 };
 
-enum class KeyMode : uint8_t { direct, klm, ksm };
+// `null`: KeyTable::null_key alone.
+enum class KeyMode : uint8_t { direct, klm, ksm, null };
 
 struct Mkey {
   uint32_t key = 0;  // index << 8 | tag

@@ -17,6 +17,18 @@ bool in_bounds(const Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
   return offset <= m.len && bytes <= m.len - offset;
 }
 
+// Behind the null key: what is read, and where goes what is written. An atomic reads there too, and
+// finds zeros all the same.
+constexpr uint64_t null_bytes = uint64_t{64} << 10, atomic_bytes = 8;
+alignas(64) std::byte zeros[null_bytes];  // never written
+alignas(64) std::byte sink[null_bytes];   // never read, but by an atomic
+
+Piece null_piece(uint64_t bytes, uint8_t rights) noexcept {
+  const bool writes = (rights & prm::mkey::local_write) != 0;
+  if (writes && bytes <= atomic_bytes) std::fill_n(sink, atomic_bytes, std::byte{0});
+  return {reinterpret_cast<uint64_t>(writes ? sink : zeros), std::min(bytes, null_bytes), nullptr};
+}
+
 }  // namespace
 
 uint8_t inner_rights(uint8_t rights) noexcept {
@@ -66,7 +78,7 @@ Verdict Walk::open(const KeyTable& keys, uint8_t max_indirection, uint32_t key, 
 
 Verdict Walk::enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept {
   Mkey* m = keys_->at(key >> 8);
-  if (Verdict d = check_key(m, key, need); !d.ok()) return d;
+  if (Verdict d = check_key(m, key, need); !d.ok()) return enter_null(key, bytes, need, d);
   uint64_t offset = address - m->start;
   if (m->converts()) [[unlikely]]
     return enter_converted(*m, offset, bytes);
@@ -74,6 +86,15 @@ Verdict Walk::enter(uint32_t key, uint64_t address, uint64_t bytes, const Access
   // Frames below this one are all lists: their number is the depth of indirection.
   if (m->mode != KeyMode::direct && depth_ >= limit_) return protection::depth;
   frames_[depth_++] = {m, offset, bytes};
+  return {};
+}
+
+// What the table does not have may be the null key.
+Verdict Walk::enter_null(uint32_t key, uint64_t bytes, const Access& need, Verdict other) noexcept {
+  Mkey* m = keys_->null_named(key);
+  if (m == nullptr) return other;
+  if ((need.rights & ~m->rights) != 0) return protection::rights;
+  frames_[depth_++] = {m, 0, bytes};
   return {};
 }
 
@@ -122,6 +143,11 @@ bool Walk::next(Piece& piece) noexcept {
     if (f.key->mode == KeyMode::direct) {
       piece = {f.key->va + f.at, f.left, f.key->paged.get()};
       depth_--;
+      return true;
+    }
+    if (f.key->mode == KeyMode::null) [[unlikely]] {
+      piece = null_piece(f.left, inner_.rights);
+      f.left -= piece.bytes;
       return true;
     }
     if (++steps_ > most_steps) {

@@ -57,8 +57,12 @@ class Walk {
   // The pieces are memory of which the wire has something else: signatures are added or taken away,
   // or it is encrypted.
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
-  // Of the direct key behind the piece that next() gave last.
-  [[nodiscard]] uint32_t piece_index() const noexcept { return frames_[depth_].key->index(); }
+  // Of the direct key, or the null key, behind the piece that next() gave last: a direct key's
+  // frame was left with its one piece, the null key's stays as long as more of them follow.
+  [[nodiscard]] uint32_t piece_index() const noexcept {
+    const bool null = depth_ > 0 && frames_[depth_ - 1u].key->mode == KeyMode::null;
+    return frames_[null ? depth_ - 1u : depth_].key->index();
+  }
 
  private:
   struct Frame {
@@ -67,6 +71,7 @@ class Walk {
     uint64_t left;  // bytes still wanted here
   };
   Verdict enter(uint32_t key, uint64_t address, uint64_t bytes, const Access& need) noexcept;
+  Verdict enter_null(uint32_t key, uint64_t bytes, const Access& need, Verdict other) noexcept;
   Verdict enter_converted(Mkey&, uint64_t offset, uint64_t bytes) noexcept;
 
   const KeyTable* keys_ = nullptr;

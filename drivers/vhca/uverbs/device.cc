@@ -36,7 +36,9 @@ mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
   r.num_ports = static_cast<uint16_t>(port_count(hca));
   r.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG |
                 MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS |
-                MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
+                MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET |
+                MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY;
+  r.dump_fill_mkey = KeyTable::null_key;
   r.hca_core_clock_offset = 0;  // within its page
   if (p.real_time_clock) r.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS;
   r.response_length = sizeof r;

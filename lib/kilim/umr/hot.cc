@@ -5,6 +5,7 @@
 #include "kilim/umr/crypto.hh"
 #include "kilim/umr/fence.hh"
 #include "kilim/umr/fixed.hh"
+#include "kilim/umr/hole.hh"
 #include "kilim/umr/klm_list.hh"
 #include "kilim/umr/layout.hh"
 #include "kilim/umr/list_memory.hh"
@@ -20,6 +21,10 @@
 #include "kilim/umr/window_state.hh"
 
 namespace kilim::umr::hot {
+
+Piece hole_of(Lkey null_key, uint32_t bytes) noexcept {
+  return hole(null_key, bytes);
+}
 
 View collect(PieceList<max_inline_klms>& list, Lkey key, uint64_t address,
              uint64_t length) noexcept {
