@@ -11,6 +11,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/exec/plain.hh"
 #include "vhca/exec/plain_steps.hh"
+#include "vhca/tpt/pinned_copy.hh"
 #include "vhca/tpt/protection.hh"
 #include "vhca/transport/requester.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -103,7 +104,7 @@ std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcod
     const AtomicPlaces p = places_of(e, qp, *peer, w);
     uint64_t old = 0;
     if (p.word == 0 || p.answer == 0 || !change(w, opcode, p.word, old)) break;
-    if (!dma::store(Va{p.answer}, old)) {
+    if (!dma::store(Va{p.answer}, old) && !write_pinned(p.answer, &old, sizeof(old))) {
       fail_answer(e, qp, p.answer);
       failed = 1;
       break;

@@ -3,6 +3,7 @@
 #include "kilim/prm/lint.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma.hh"
+#include "vhca/tpt/memory_map.hh"
 #include "vhca/tpt/translate.hh"
 
 namespace kilim::vhca {
@@ -11,17 +12,25 @@ namespace {
 
 using prm::lint::Rule;
 
+// Whether pinned memory is there, whatever its protection is now.
+bool is_mapped(uint64_t va) noexcept {
+  uint8_t byte = 0;
+  if (dma::load(Va{va}, byte)) return true;
+  MappingKind kind;
+  PageRange around;
+  return find_mapping(va, around, kind) && around.start <= va && !kind.may_read;
+}
+
 // The first page of a piece that is not there; 0: all of it is.
 uint64_t first_hole(Piece p) noexcept {
   constexpr uint64_t page = 4096;
   constexpr uint64_t most_pages = 4096;
-  uint8_t byte = 0;
   const uint64_t end = p.va + p.bytes;
   uint64_t at = p.va;
   for (uint64_t n = 0; at < end && n < most_pages; n++, at = (at & ~(page - 1)) + page) {
-    if (!dma::load(Va{at}, byte)) return at;
+    if (!is_mapped(at)) return at;
   }
-  return dma::load(Va{end - 1}, byte) ? 0 : end - 1;
+  return is_mapped(end - 1) ? 0 : end - 1;
 }
 
 }  // namespace

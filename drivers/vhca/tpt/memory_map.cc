@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads "start-end ..." lines, in the order of addresses.
+// Reads "start-end rwxs ..." lines, in the order of addresses.
 #include "vhca/tpt/memory_map.hh"
 
 #include <fcntl.h>
@@ -53,10 +53,21 @@ int read_hex(Reader& in, uint64_t& value) noexcept {
 }  // namespace
 
 bool find_mapping(uint64_t va, PageRange& mapping) noexcept {
+  MappingKind kind;
+  return find_mapping(va, mapping, kind);
+}
+
+bool find_mapping(uint64_t va, PageRange& mapping, MappingKind& kind) noexcept {
   Reader in;
   while (read_hex(in, mapping.start) == '-') {
     int c = read_hex(in, mapping.end);
-    if (mapping.end > va) return true;
+    if (mapping.end > va) {
+      kind.may_read = in.next() == 'r';
+      kind.may_write = in.next() == 'w';
+      kind.may_execute = in.next() == 'x';
+      kind.shared = in.next() == 's';
+      return true;
+    }
     while (c != '\n' && c >= 0) c = in.next();
   }
   return false;

@@ -91,6 +91,7 @@ void tell(const PageRange& gone) noexcept {
 void take(const uffd_msg& m) noexcept {
   switch (m.event) {
     case UFFD_EVENT_REMAP:
+      if (m.arg.remap.len == 0) break;  // a second mapping of shared memory: nothing moved
       forget_known(PageRange::of(m.arg.remap.from, m.arg.remap.len));
       tell(PageRange::of(m.arg.remap.from, m.arg.remap.len));
       tell(PageRange::of(m.arg.remap.to, m.arg.remap.len));

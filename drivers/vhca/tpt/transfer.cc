@@ -10,6 +10,7 @@
 #include "vhca/tpt/fault_walk.hh"
 #include "vhca/tpt/paged_copy.hh"
 #include "vhca/tpt/paging.hh"
+#include "vhca/tpt/pinned_copy.hh"
 #include "vhca/tpt/signature_move.hh"
 
 namespace kilim::vhca {
@@ -169,20 +170,10 @@ class Pieces {
   std::array<Piece, 128> first_;
 };
 
-// Which end of a copy that failed is gone: the source if it cannot be read.
-bool readable(uint64_t va, uint64_t bytes) noexcept {
-  std::byte sink[512];
-  for (uint64_t done = 0; done < bytes;) {
-    uint64_t n = std::min<uint64_t>(bytes - done, sizeof(sink));
-    if (!dma::copy_in(sink, Va{va + done}, n)) return false;
-    done += n;
-  }
-  return true;
-}
-
 bool copy_pinned(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
   if (dma::copy(Va{to}, Va{from}, bytes)) return true;
-  bool from_is_there = readable(from, bytes);
+  bool from_is_there = true;
+  if (copy_pinned_slowly(to, from, bytes, from_is_there)) return true;
   (from_is_there ? result.target : result.source) = protection::gone;
   result.fault_va = from_is_there ? to : from;
   return false;

@@ -9,6 +9,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/tpt/paged_copy.hh"
 #include "vhca/tpt/paging.hh"
+#include "vhca/tpt/pinned_copy.hh"
 #include "vhca/tpt/umr_apply.hh"
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
@@ -122,6 +123,11 @@ Verdict change_word(EngineContext& context, Qp& qp, const Piece& word, const Wor
   };
   if (word.paged != nullptr) return with_page(word, change) ? Verdict::done() : page_missed(qp);
   if (change(word.va)) return Verdict::done();
+  const auto slowly = [&](uint64_t was) {
+    if (c.add) return was + c.swap_add;
+    return was == c.compare ? c.swap_add : was;
+  };
+  if (change_pinned_word(word.va, old, slowly)) return Verdict::done();
   return refuse(context, qp, {Syndrome::remote_access, protection::gone.why});
 }
 
