@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/core/request_faults.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/identity.hh"
@@ -111,6 +112,9 @@ Result<AttachedState*> attach_by_config(const AttachConfig& config) {
   if (!name_is_valid(config.name)) {
     return Error{EINVAL, "a device name is 1 to 32 letters, digits, '_', '-' or '.'"};
   }
+  if (!memory_reserve::fill() || !memory_reserve::has_room(memory_reserve::adapter_bytes))
+    return Error{ENOMEM, "the process has no memory for an adapter"};
+  const memory_reserve::Scope scope;
   if (const KilimVhcaLaunched* launched = find_launcher(); launched != nullptr) {
     return find_launched(launched, config);
   }

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/map_hook.hh"
 #include "vhca/entry/netdev.hh"
@@ -62,7 +63,14 @@ void keep_handler_on_top() noexcept {
   }
 }
 
+bool has_memory(const Device& device) noexcept {
+  return memory_reserve::fill() &&
+         (device.live() != nullptr || memory_reserve::has_room(memory_reserve::adapter_bytes));
+}
+
 int open_device(Device& device, int flags) {
+  if (!has_memory(device)) return fail(ENOMEM);
+  const memory_reserve::Scope scope;
   auto instance = device.instance();
   if (!instance.ok()) {
     std::fprintf(stderr, "kilim-vhca: %s: %s\n", device.config().attach.name.c_str(),
@@ -86,9 +94,12 @@ bool is_cm(const char* path) noexcept {
 
 // The kernel's has all devices from the start, so each adapter is made that is not yet there.
 int open_cm(int flags) {
+  if (!memory_reserve::fill()) return fail(ENOMEM);
+  const memory_reserve::Scope scope;
   for (std::size_t i = 0; i < device_list::count(); i++) {
     Device& device = *device_list::at(i);
     if (device.hidden() || device.live() != nullptr) continue;
+    if (!has_memory(device)) return fail(ENOMEM);
     if (auto made = device.instance(); !made.ok())
       std::fprintf(stderr, "kilim-vhca: %s: %s\n", device.config().attach.name.c_str(),
                    made.error().what);

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/launched.hh"
@@ -34,6 +35,8 @@ namespace kilim::vhca {
 namespace {
 
 void add_launched_devices() {
+  memory_reserve::serve_everybody();
+  (void)memory_reserve::fill();  // what a list of devices takes comes before any of its calls
   const LaunchConfig config = find_in_environment();
   if (config.tree.empty()) return;
   for (uint32_t k = 0; k < config.devices; k++) {

@@ -19,7 +19,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/entry/raw.hh"
+#include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/memory/valgrind.hh"
 
@@ -124,6 +126,7 @@ void* ProgressThread::main(void* self) noexcept {
   pthread_setname_np(pthread_self(), "kilim-vhca");
   ::prctl(PR_SET_TIMERSLACK, us_ns, 0, 0, 0);  // ordinary threads' sleeps end up to 50 us late
   ask_for_short_slices();
+  const memory_reserve::Scope scope;
   static_cast<ProgressThread*>(self)->run();
   return nullptr;
 }
@@ -239,6 +242,15 @@ void ProgressThread::let_stores_go() noexcept {
   hca_.lock.unlock();
 }
 
+// What was allocated for work under way is made good before the thread sleeps. An adapter that has
+// used all of the reserve, and gets none, dies before it meets an allocation that cannot fail.
+void ProgressThread::keep_reserve() noexcept {
+  if (memory_reserve::fill() || !memory_reserve::exhausted()) return;
+  hca_.lock.lock();
+  if (!hca_.context.dead) die(hca_);
+  hca_.lock.unlock();
+}
+
 // Fills the answers of waited_. A client may close the thread's descriptors and have others behind
 // their numbers: poll(2) looks at numbers again each time that something wakes it, so it would not
 // end. When it does, nothing holds the old userfaultfd any more, and the kernel lets all stores go.
@@ -268,6 +280,7 @@ void ProgressThread::lose_descriptors() noexcept {
 // Until a trap or a kick, a frame, the next timer, or `ns_max` (no_end: none) has gone by.
 ProgressThread::Woken ProgressThread::wait(uint64_t ns_max, bool with_wires) noexcept {
   uint64_t deadline = no_end;
+  keep_reserve();
   wires_.clear();
   hca_.lock.lock();
   hca_.wait_set(wires_, deadline);

@@ -78,6 +78,7 @@ class ProgressThread {
   Woken wait(uint64_t ns_max, bool with_wires) noexcept;
   void poll(uint64_t ns_max) noexcept;
   void lose_descriptors() noexcept;
+  void keep_reserve() noexcept;
   static void add(std::atomic<uint64_t>& count, uint64_t n = 1) noexcept {
     count.store(count.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }

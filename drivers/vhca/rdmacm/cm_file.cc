@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/rdmacm/call.hh"
 
@@ -41,6 +42,12 @@ int read_header(const void* buffer, std::size_t count, Header& h) noexcept {
   h.at += sizeof(h.hdr);
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) return 0;
   return command_of(h.hdr.cmd) == nullptr ? -ENOSYS : 0;
+}
+
+// Whether a command may leave more behind than it found.
+bool makes(uint32_t command) noexcept {
+  return command != RDMA_USER_CM_CMD_DESTROY_ID && command != RDMA_USER_CM_CMD_LEAVE_MCAST &&
+         command != RDMA_USER_CM_CMD_DISCONNECT && command != RDMA_USER_CM_CMD_GET_EVENT;
 }
 
 int run(File& file, const Header& h) {
@@ -103,9 +110,11 @@ int CmFile::own_descriptor() const noexcept {
 }
 
 ssize_t CmFile::write(const void* buffer, std::size_t count, const Finder& finder) {
+  const memory_reserve::Scope scope;
   Header h;
   if (file_->disowned) return -EIO;
   if (int error = read_header(buffer, count, h); error != 0) return error;
+  if (!memory_reserve::fill() && makes(h.hdr.cmd)) return -ENOMEM;
   int error = 0;
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) {
     rdma_ucm_migrate_id cmd;

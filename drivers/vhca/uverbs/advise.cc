@@ -8,6 +8,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 
@@ -20,6 +21,7 @@ int advise(Context& context, Bundle& b) {
   uint64_t advice = b.value(UVERBS_ATTR_ADVISE_MR_ADVICE);
   uint64_t flags = b.value(UVERBS_ATTR_ADVISE_MR_FLAGS);
   if (!context.hca.config.profile.odp) return -EOPNOTSUPP;
+  if (!memory_reserve::fill()) return -ENOMEM;
   if (advice > UINT32_MAX || (flags & ~uint64_t{IB_UVERBS_ADVISE_MR_FLAG_FLUSH}) != 0)
     return -EINVAL;
   InBuffer in = b.in(UVERBS_ATTR_ADVISE_MR_SGE_LIST);

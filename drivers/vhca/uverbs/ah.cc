@@ -8,6 +8,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -34,6 +35,7 @@ std::span<const Method> ah_methods() {
 }
 
 int cmd_create_ah(Context& context, const Request& r) {
+  if (!memory_reserve::fill()) return -ENOMEM;
   ib_uverbs_create_ah cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* pd = context.find<PdObject>(cmd.pd_handle);

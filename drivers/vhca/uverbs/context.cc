@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/devx_events.hh"
@@ -127,6 +128,8 @@ int Context::keep_unless(int err, Object& object) {
 }
 
 int Context::refusal(WhenDead when_dead) const noexcept {
+  const bool makes = when_dead == WhenDead::refused || when_dead == WhenDead::closed;
+  if (makes && !memory_reserve::fill()) return -ENOMEM;
   if (!hca.context.dead) return 0;
   if (when_dead == WhenDead::closed) return -EAGAIN;
   return when_dead == WhenDead::refused ? -EIO : 0;

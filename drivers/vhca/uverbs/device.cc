@@ -10,6 +10,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -135,6 +136,7 @@ int cmd_get_context(Context& context, const Request& r) {
 }
 
 int cmd_create_comp_channel(Context& context, const Request& r) {
+  if (!memory_reserve::fill()) return -ENOMEM;
   int fd = context.make_event_file(EventFile::Kind::completion);
   if (fd < 0) return fd;
   Fd client{fd};

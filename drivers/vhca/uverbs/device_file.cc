@@ -7,6 +7,7 @@
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/uverbs/context.hh"
 #include "vhca/uverbs/dispatch.hh"
 #include "vhca/uverbs/uar.hh"
@@ -17,22 +18,26 @@ namespace kilim::vhca {
 DeviceFile::DeviceFile(Hca& hca) : context_(std::make_unique<Context>(hca)) {}
 
 DeviceFile::~DeviceFile() {
+  const memory_reserve::Scope scope;
   LockGuard guard(context_->hca.lock);
   context_.reset();
 }
 
 int DeviceFile::ioctl(unsigned long request, void* argument) {
   if (request != RDMA_VERBS_IOCTL) return -ENOTTY;
+  const memory_reserve::Scope scope;
   LockGuard guard(context_->hca.lock);
   return run_ioctl(*context_, Va{reinterpret_cast<uintptr_t>(argument)});
 }
 
 ssize_t DeviceFile::write(const void* buffer, std::size_t count) {
+  const memory_reserve::Scope scope;
   LockGuard guard(context_->hca.lock);
   return run_write(*context_, Va{reinterpret_cast<uintptr_t>(buffer)}, count);
 }
 
 int DeviceFile::mmap(const MapRequest& request, Mapping& mapping) {
+  const memory_reserve::Scope scope;
   LockGuard guard(context_->hca.lock);
   return find_mapping(*context_, request, mapping);
 }

@@ -6,6 +6,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/core/memory_reserve.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 #include "vhca/wq/qp.hh"
@@ -13,6 +14,7 @@
 namespace kilim::vhca {
 
 int cmd_open_qp(Context& context, const Request& r) {
+  if (!memory_reserve::fill()) return -ENOMEM;
   ib_uverbs_open_qp cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* xrcd = context.find<XrcdObject>(cmd.pd_handle);
