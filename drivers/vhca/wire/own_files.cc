@@ -41,7 +41,9 @@ Result<Fd> open_own_folder(const std::string& folder) {
   if (st.st_uid != ::geteuid())
     return Error{EACCES, "the folder belongs to another user, one of your own is needed"};
   if ((st.st_mode & others) != 0)
-    return Error{EACCES, "others may enter the folder, make it yours alone: chmod 700"};
+    return Error{EACCES,
+                 "others may enter the folder; name one that is yours alone, such as a new name "
+                 "under $XDG_RUNTIME_DIR or what mktemp -d has made"};
   return fd;
 }
 
@@ -80,8 +82,9 @@ ssize_t receive_own(int socket, std::span<std::byte> into, sockaddr_un& from,
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  from_bytes = message.msg_namelen;
-  return n <= 0 || sent_by_us(message) ? n : 0;
+  const bool own = n < 0 || sent_by_us(message);
+  from_bytes = own ? message.msg_namelen : 0;
+  return own ? n : 0;
 }
 
 }  // namespace kilim::vhca

@@ -34,8 +34,8 @@ bool is_own_file(int fd) noexcept;
 bool ask_for_senders(int socket) noexcept;
 // Whether the kernel says so of a message that was received with room for it.
 bool sent_by_us(const msghdr& message) noexcept;
-// The next datagram, without waiting. Bytes; negative: none, as errno says; 0 too where another
-// user sent it. Descriptors that come with it are not taken.
+// The next datagram, without waiting. Bytes; negative: none, as errno says. Where another user sent
+// it, there are no bytes and no name. Descriptors that come with it are not taken.
 ssize_t receive_own(int socket, std::span<std::byte> into, sockaddr_un& from,
                     socklen_t& from_bytes) noexcept;
 

@@ -179,7 +179,7 @@ ShmWire::Put ShmWire::put_to(uint32_t slot, std::span<const std::byte> frame) no
 
 ShmWire::Put ShmWire::put_to_all(std::span<const std::byte> frame) noexcept {
   bool busy = false, done = false;
-  for (uint32_t slot = 0; slots_.reaches(slot); slot++) {
+  for (uint32_t slot = 0; slots_.floods_to(slot); slot++) {
     if (slot == slots_.own()) continue;
     const Put p = put_to(slot, frame);
     busy = busy || p == Put::busy;

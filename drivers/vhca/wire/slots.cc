@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vhca/core/core_clock.hh"
 #include "vhca/wire/own_files.hh"
 #include "vhca/wire/residents.hh"
 
@@ -26,6 +27,7 @@ namespace {
 // A path of unix(7) has 108 bytes; "/65535" and the end need 7.
 constexpr std::size_t longest_folder = sizeof(sockaddr_un::sun_path) - 8;
 constexpr uint8_t port_number = 1;  // a slot is one port's alone
+constexpr uint64_t flood_look_ns = 1'000'000;
 
 // What a slot's file holds, once for each GID of its port.
 struct TableRow {
@@ -45,6 +47,23 @@ struct SlotFile {
     return ::fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
   }
 };
+
+// A folder of the root folder is what "$XDG_RUNTIME_DIR/NAME" names where that variable is not set.
+// It is used if it is there, and not made.
+Status make_folder(const std::string& folder) noexcept {
+  const std::size_t name = folder.find_first_not_of('/');
+  const std::size_t end = folder.find('/', name == std::string::npos ? 0 : name);
+  struct stat st;
+  if (folder[0] == '/' &&
+      (end == std::string::npos || folder.find_first_not_of('/', end) == std::string::npos) &&
+      ::lstat(folder.c_str(), &st) != 0)
+    return Error{ENOENT,
+                 "no folder is made in the root folder (is a variable such as XDG_RUNTIME_DIR not "
+                 "set?); name one below a folder of yours, or what mktemp -d has made"};
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return Error{errno, "the folder cannot be made"};
+  return Done{};
+}
 
 // Opens a file of the folder that is no link and this user's alone; else ELOOP, EPERM and others.
 Fd open_slot(int folder, uint32_t slot, int flags) noexcept {
@@ -149,8 +168,7 @@ Result<Slots> Slots::claim(std::string_view name, int type) {
   std::string folder(name);
   if (folder.size() > longest_folder)
     return Error{ENAMETOOLONG, "the folder's name is too long for a socket in it"};
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return Error{errno, "the folder cannot be made"};
+  if (Status made = make_folder(folder); !made) return made.error();
   Result<Fd> own = open_own_folder(folder);
   if (!own) return own.error();
   Slots slots(std::move(folder), *std::move(own), type);
@@ -292,6 +310,14 @@ bool Slots::reaches(uint32_t slot) noexcept {
   if (slot >= count || !SlotFile(slot).exists(folder_.get())) return false;
   end_ = slot + 1;
   return true;
+}
+
+bool Slots::floods_further(uint32_t slot) noexcept {
+  const uint64_t now = clock_ns();
+  if (now < look_ns_) return false;
+  if (reaches(slot)) return true;
+  look_ns_ = now + flood_look_ns;
+  return false;
 }
 
 Slots::Seen& Slots::place_of(const Mac& m) noexcept {

@@ -73,6 +73,9 @@ class Slots {
   void forget(std::span<const std::byte> frame) noexcept;
   // Whether the slot was claimed at some time: those behind it were not either.
   bool reaches(uint32_t slot) noexcept;
+  // The same for a frame that goes to all: the folder is looked at once a millisecond, so a new
+  // neighbour gets such frames that much later. A frame makes no system call here.
+  bool floods_to(uint32_t slot) noexcept { return slot < end_ || floods_further(slot); }
 
   static constexpr uint32_t count = 1u << 16;  // two bytes of an address
   static constexpr uint32_t none = count, all = count;
@@ -87,6 +90,7 @@ class Slots {
   Status take_lowest();
   [[nodiscard]] bool lives(uint32_t slot) const noexcept;
   Seen& place_of(const Mac&) noexcept;
+  bool floods_further(uint32_t slot) noexcept;
 
   std::string name_;  // for sockets: nothing else names them
   Fd folder_;         // for files
@@ -95,6 +99,7 @@ class Slots {
   uint32_t own_ = 0;
   Mac port_{};        // as published; several ports of a folder may be one adapter with one address
   uint32_t end_ = 0;  // slots below it have been claimed at some time
+  uint64_t look_ns_ = 0;         // CLOCK_MONOTONIC: when floods_to() looks for slot end_ again
   std::array<Seen, 64> seen_{};  // by a hash of the address; a newer one displaces
 };
 

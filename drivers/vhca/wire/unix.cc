@@ -92,7 +92,7 @@ UnixWire::Put UnixWire::put_to(uint32_t slot, std::span<const Frame> frames,
 
 UnixWire::Put UnixWire::put_to_all(Frame frame) noexcept {
   bool busy = false, done = false;
-  for (uint32_t slot = 0; slots_.reaches(slot); slot++) {
+  for (uint32_t slot = 0; slots_.floods_to(slot); slot++) {
     if (slot == slots_.own()) continue;
     std::size_t gone = 0;
     const Put p = put_to(slot, {&frame, 1}, gone);

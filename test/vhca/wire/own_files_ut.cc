@@ -96,11 +96,27 @@ void a_folder_that_others_may_enter_is_refused() {
     std::string why;
     auto wire = f.open(&why);
     CU_ASSERT(!wire.ok() && wire.error().code == EACCES);
-    CU_ASSERT(why.find("chmod 700") != std::string::npos);
+    // Whoever owns /tmp is not told to close it.
+    CU_ASSERT(why.find("chmod") == std::string::npos);
+    CU_ASSERT(why.find("name one that is yours alone") != std::string::npos);
     UnixWire::remove_leftovers(f.name);
   }
   CU_ASSERT(std::filesystem::is_empty(f.name));
   CU_ASSERT(chmod(f.name.c_str(), 0700) == 0 && f.open().ok());
+}
+
+// "unix:$XDG_RUNTIME_DIR/w" where that variable is not set.
+void no_folder_is_made_in_the_root_folder() {
+  const std::string name = "/kilim-none-" + std::to_string(getpid());
+  for (const char* kind : {"unix:", "shm:"}) {
+    for (const char* end : {"", "/", "//"}) {
+      std::string why;
+      auto wire = make_wire(kind + name + end, &why);
+      CU_ASSERT(!wire.ok());
+      CU_ASSERT(why.find("XDG_RUNTIME_DIR") != std::string::npos);
+      CU_ASSERT(!std::filesystem::exists(name));
+    }
+  }
 }
 
 void a_folder_of_another_user_is_refused() {
@@ -259,6 +275,7 @@ constexpr Case cases[] = {
     {"a link in the folder is not followed", a_link_in_the_folder_is_not_followed},
     {"a link in the folder is no table", a_link_in_the_folder_is_no_table},
     {"a folder that others may enter is refused", a_folder_that_others_may_enter_is_refused},
+    {"no folder is made in the root folder", no_folder_is_made_in_the_root_folder},
     {"a folder of another user is refused", a_folder_of_another_user_is_refused},
     {"a link to a folder is refused", a_link_to_a_folder_is_refused},
     {"a pair of sockets lies in folders of one's own",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How many ports a unix wire's folder has room for.
+// How many ports a unix wire's folder has room for, and how often it is looked at.
 #include <algorithm>
 #include <cerrno>
 #include <string>
@@ -8,18 +8,31 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "folder_fixture.hh"
 #include "frames_fixture.hh"
 #include "ut.hh"
+#include "vhca/core/core_clock.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/residents.hh"
 
 using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
+
+namespace {
+unsigned looks = 0;
+}
+
+// In the place of libc's: how often a folder is asked for a file.
+extern "C" int fstatat(int folder, const char* name, struct stat* st, int flags) noexcept {
+  looks++;
+  return static_cast<int>(syscall(SYS_newfstatat, folder, name, st, flags));
+}
 
 namespace {
 
@@ -220,8 +233,40 @@ void residents_of_slots() {
   }
 }
 
+// Unknown addresses and groups: the folder is not looked at for each of their frames.
+void a_frame_to_all_makes_no_look_at_the_folder() {
+  for (const char* kind : {"shm:", "unix:"}) {
+    Folder f;
+    f.kind = kind;
+    auto a = f.open(), b = f.open();
+    constexpr Mac unknown{0x02, 1, 1, 1, 1, 1};
+    const Bytes frame = frame_to(unknown, *a->mac(), 'f');
+    const uint64_t begun = clock_ns();
+    const unsigned before = looks;
+    std::size_t heard = 0;
+    for (int i = 0; i < 20'000; i++) {
+      EQUAL(a->send(frame), Wire::Sent::taken);
+      heard += taken(*b).size();
+    }
+    const uint64_t milliseconds = (clock_ns() - begun) / 1'000'000;
+    EQUAL(heard, 20'000);
+    CU_ASSERT(looks - before <= milliseconds + 2 && looks - before < 20'000);
+    // Who comes later is heard of all the same, soon.
+    auto c = f.open();
+    std::string last;
+    for (int i = 0; i < 1000 && last.empty(); i++) {
+      usleep(1000);
+      a->send(frame);
+      (void)taken(*b);
+      last = taken(*c);
+    }
+    CU_ASSERT(!last.empty() && last.find_first_not_of('f') == std::string::npos);
+  }
+}
+
 constexpr Case cases[] = {
     {"residents of slots", residents_of_slots},
+    {"a frame to all makes no look at the folder", a_frame_to_all_makes_no_look_at_the_folder},
     {"notes of others", notes_of_others},
     {"ports with one address hear each other", ports_with_one_address},
     {"services of others", services_of_others},
