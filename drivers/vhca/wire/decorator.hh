@@ -24,6 +24,8 @@ class Decorator : public Wire {
   [[nodiscard]] uint32_t mtu() const noexcept override { return inner_->mtu(); }
   [[nodiscard]] const WireCounters& counters() noexcept override { return inner_->counters(); }
   [[nodiscard]] bool is_recording() const noexcept override { return inner_->is_recording(); }
+  void mark() noexcept override { inner_->mark(); }
+  bool rewind() noexcept override { return inner_->rewind(); }
   [[nodiscard]] std::optional<Mac> mac() const noexcept override { return inner_->mac(); }
   void publish(const Mac& mac, std::span<const Gid> gids) noexcept override {
     inner_->publish(mac, gids);

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Wire `pcap:IN[:OUT]`: frames come from one capture file and go to another (classic pcap, either
-// byte order, micro- or nanoseconds read, nanoseconds written). IN may be empty. A file is
-// untrusted: what is not a whole frame is counted and skipped, a record that makes no sense ends
-// the file.
+// Wire `pcap:IN[:OUT]`: frames come from one capture file (capture_source.hh) and go to another
+// (classic pcap with nanoseconds). IN may be empty. Owner: the port; adapter's lock held.
 #pragma once
 
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/wire/capture_source.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
@@ -27,26 +25,19 @@ class PcapWire final : public Wire {
   [[nodiscard]] uint32_t mtu() const noexcept override { return pcap_mtu; }
   [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
   [[nodiscard]] bool is_recording() const noexcept override { return true; }
-  [[nodiscard]] bool ended() const noexcept override { return ended_; }
+  [[nodiscard]] bool ended() const noexcept override { return source_.ended(); }
+  void mark() noexcept override { source_.mark(); }
+  bool rewind() noexcept override { return source_.rewind(); }
 
   static constexpr uint32_t pcap_mtu = 9000;  // bytes; a file knows of none
 
  private:
   PcapWire() = default;
-  Status open_in(std::string_view path);
   Status open_out(std::string_view path);
-  bool fill(std::size_t bytes) noexcept;
-  void skip(std::size_t bytes) noexcept;
-  // The 32-bit number at this place behind begin_, in our byte order.
-  [[nodiscard]] uint32_t number(std::size_t at) const noexcept;
 
-  Fd in_, out_;
-  int64_t out_at_ = 0;    // where the next record goes
-  bool swapped_ = false;  // IN was written on a machine of the other byte order
-  bool ended_ = true;
-  std::vector<std::byte> buffer_;    // of IN
-  std::size_t begin_ = 0, end_ = 0;  // what of the buffer is read and not consumed
-  std::size_t frame_bytes_ = 0;      // the frame that peek() shows, behind its record header
+  CaptureSource source_;
+  Fd out_;
+  int64_t out_at_ = 0;  // where the next record goes
   WireCounters counters_;
 };
 

@@ -26,8 +26,10 @@ struct WireCounters {
   uint64_t tx_bad_length = 0;    // sent frames that the wire does not carry: too long, too short
   uint64_t tx_lost = 0;          // taken from us and not sent: the link is down, the file is full
   uint64_t rx_malformed = 0;     // not a frame, or one that cannot be made whole
+  uint64_t rx_too_short = 0;     // shorter than an Ethernet header
   uint64_t rx_too_long = 0;      // longer than MTU and header, and not to be segmented
   uint64_t rx_kernel_drops = 0;  // lost before us, as the kernel says
+  uint64_t rx_cut = 0;           // shown, though a capture holds only their beginning
 };
 
 class FrameRing;    // wire/frame_ring.hh
@@ -78,6 +80,10 @@ class Wire {
   // A recording, not a neighbour: it begins when the port's first steering rule asks for frames,
   // and each frame waits until a receive request is there for it.
   [[nodiscard]] virtual bool is_recording() const noexcept { return false; }
+  // Of a recording: from here on its frames may be asked for once more. rewind() goes back there;
+  // false: this wire cannot.
+  virtual void mark() noexcept {}
+  virtual bool rewind() noexcept { return false; }
   // The address that this wire gives its port, so that neighbours find it; most give none.
   [[nodiscard]] virtual std::optional<Mac> mac() const noexcept { return std::nullopt; }
   // The GIDs of its port, all of them, from now on; and the address of a neighbour's port that told
