@@ -41,5 +41,7 @@ inline Script& command(Script& s, Ask ask, std::span<const std::byte> bytes) {
 Script queues_seed(bool unmapped);
 // One client names what the other made.
 Script others_seed();
+// What was made is asked.
+Script questions_seed();
 
 }  // namespace kilim::fuzz

@@ -30,7 +30,9 @@ struct Firmware {
     client.reg_mr(pd_handle, memory, 8192, vhca::access::local_write, &mr);
     keys.push_back(mr.lkey);
     client.alloc_uar(page);
-    (void)kilim::test::get_context(other);
+    uint32_t other_handle = 0;
+    other.alloc_pd(other_handle, &other_pdn);
+    other.alloc_uar(other_page);
   }
   void step(Input& in);
   void create(Input& in);
@@ -47,12 +49,12 @@ struct Firmware {
     const uint8_t n = in.take<uint8_t>();
     return handles.empty() ? n : handles[n % handles.size()];
   }
-  vhca::DeviceFile& file() { return of_other ? other : *client.file; }
+  vhca::DeviceFile& file() { return of_other ? *other.file : *client.file; }
 
   Client client;
-  vhca::DeviceFile other{*client.hca};
+  Client other{client.hca};
   bool of_other = false;  // whose step it is
-  uint32_t pd_handle = 0, pdn = 0, page = 0;
+  uint32_t pd_handle = 0, pdn = 0, page = 0, other_pdn = 0, other_page = 0;
   std::vector<uint32_t> keys;
   std::vector<uint32_t> handles;  // of both clients' objects and memory
   std::vector<uint32_t> umems, numbers;
@@ -66,13 +68,13 @@ uint32_t Firmware::meant(uint32_t word) const {
   };
   switch (word & 0xffffff00u) {
     case token:
-      return n == 0 ? pdn : one_of(keys, 1);
+      return n != 0 ? one_of(keys, 1) : of_other ? other_pdn : pdn;
     case umem_token:
       return one_of(umems, 0);
     case number_token:
       return one_of(numbers, 0);
     case page_token:
-      return page;
+      return of_other ? other_page : page;
     default:
       return word;
   }
@@ -261,7 +263,8 @@ std::vector<Seed> seeds() {
           {"queries", queries_seed()},
           {"queues in memory", queues_seed(false)},
           {"memory goes away under queues", queues_seed(true)},
-          {"objects of another", others_seed()}};
+          {"objects of another", others_seed()},
+          {"questions about queues", questions_seed()}};
 }
 
 void run_input(Input in) {

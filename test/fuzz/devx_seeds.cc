@@ -16,7 +16,7 @@ using kilim::test::Command;
 namespace cmd = prm::cmd;
 
 // The objects of a seed, by the order in which they are made.
-enum Number : uint32_t { cq, domain, tis, sq, rq, xrq };
+enum Number : uint32_t { cq, domain, tis, sq, rq, xrq, rqt, tir };
 constexpr uint64_t sq_record = 0x1000, rq_record = 0x1080, cq_record = 0x10c0, rq_ring = 0x400,
                    cq_ring = 0x800;
 
@@ -116,6 +116,15 @@ void ring(Script& s) {
   }
 }
 
+void ask(Script& s, uint16_t opcode, Number number, uint16_t room) {
+  Command k(opcode, 16);
+  k.set32(8, number_token | number);
+  // Memory was entered before the first object.
+  s.put(static_cast<uint8_t>(Ask::query), static_cast<uint8_t>(number + 1u),
+        static_cast<uint16_t>(k.in.size()));
+  s.bytes(std::as_bytes(std::span(k.in))).put(room);
+}
+
 }  // namespace
 
 Script queues_seed(bool unmapped) {
@@ -141,6 +150,25 @@ Script others_seed() {
     s.put(static_cast<uint8_t>(static_cast<uint8_t>(Ask::leave) | by_other), handle);
   }
   ring(s);
+  return s;
+}
+
+Script questions_seed() {
+  Script s;
+  begin(s);
+  Command table(cmd::create_rqt, prm::queue_cmd::bytes + 4), target(cmd::create_tir);
+  table.set(32, prm::rqtc::rqt_max_size, 1).set(32, prm::rqtc::rqt_actual_size, 1);
+  make(s, table.set32(prm::queue_cmd::bytes, number_token | rq));
+  make(s, target.set32(32 + 28, number_token | rq));
+  for (const uint16_t room : std::initializer_list<uint16_t>{1000, 276, 272, 271, 16}) {
+    for (const auto& [opcode, number] : {std::pair{cmd::query_cq, cq},
+                                         {cmd::query_tis, tis},
+                                         {cmd::query_sq, sq},
+                                         {cmd::query_rq, rq},
+                                         {cmd::query_rqt, rqt},
+                                         {cmd::query_tir, tir}})
+      ask(s, opcode, number, room);
+  }
   return s;
 }
 
