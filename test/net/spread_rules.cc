@@ -121,6 +121,20 @@ void one_queue() {
   auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
   CU_ASSERT_TRUE_FATAL(rule.ok());
   EQUAL(b.where(f), 0);
+  // A tag of any number is a word of match buffers, which lead to either kind of queue pair.
+  const Frame tagged = make_frame({.layer3 = Layer3::ipv4, .protocol = 17, .vlan = 7}, 3, 2);
+  EQUAL(b.where(tagged), nowhere);
+  flow::Match tags;
+  tags.vlan = flow::Vlan{};
+  flow::Rule by_buffers = to_queue(0, tags);
+  by_buffers.action.count = true;
+  auto tag_rule = b.far().add_rule(by_buffers);
+  CU_ASSERT_TRUE_FATAL(tag_rule.ok());
+  EQUAL(b.where(tagged), 0);
+  EQUAL(b.where(make_frame(udp4, 2, 1)), nowhere);
+  EQUAL(b.far().query_rule(*tag_rule)->packets, 1u);
+  CU_ASSERT_TRUE(b.far().remove_rule(*tag_rule).ok());
+  EQUAL(b.where(tagged), nowhere);
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({}).ok());
   CU_ASSERT_TRUE(b.where(f) == 0 && b.where(make_frame(arp, 1, 1)) == 0);
   const Status stopped = b.far().stop_rx(0, nullptr);
