@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include <stdlib.h>
 
@@ -236,7 +237,18 @@ void costs_are_measured() {
   EQUAL(b.received, 4u);
 }
 
+void a_started_port_is_not_set_up() {
+  SplitBench b(configs[0]);
+  CU_ASSERT_TRUE_FATAL(b.start().ok());
+  for (const Status& s : {b.far->set_rx(0, {}), b.far->set_tx(0, {})}) {
+    CU_ASSERT_FALSE_FATAL(s.ok());
+    EQUAL(s.error().code, EBUSY);
+    CU_ASSERT_TRUE(std::string_view(s.error().what).find("started") != std::string_view::npos);
+  }
+}
+
 const kilim::test::Case cases[] = {
+    {"a started port is not set up", a_started_port_is_not_set_up},
     {"frames in several buffers come back whole and in order, by every way", every_byte_comes_back},
     {"a payload is sent from the buffer that it came in", payload_stays_in_its_buffer},
     {"a port stopped amid traffic gives back every buffer of both pools", stopped_amid_traffic},

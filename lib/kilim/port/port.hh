@@ -88,8 +88,8 @@ class Port {
   Status configure(const QueueSizes& sizes, const pool::Arena& arena);
   // Stops the port and deregisters the arena; arena and caches may be destroyed afterwards.
   void unconfigure() noexcept;
-  // Sets a queue's cache, burst and offloads. Configured and stopped ports only. EINVAL;
-  // EOPNOTSUPP: the device has no such offload.
+  // Sets a queue's cache, burst and offloads. Configured ports, and stopped ones only (EBUSY).
+  // EINVAL; EOPNOTSUPP: the device has no such offload.
   Status set_rx(uint32_t queue, const RxSetup& setup);
   Status set_tx(uint32_t queue, const TxSetup& setup);
 
