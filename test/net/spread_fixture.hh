@@ -31,7 +31,11 @@ struct FrameKind {
   bool fragment = false;
   uint16_t vlan = 0;  // 0: no tag
   std::array<uint8_t, 6> dst{2, 0, 0, 0, 0, 9};
+  uint16_t service = 0;  // of a provider's tag (802.1ad) in front of the other; 0: none
 };
+inline std::size_t tag_bytes(const FrameKind& k) {
+  return (k.service != 0 ? 4u : 0u) + (k.vlan != 0 ? 4u : 0u);
+}
 
 // A frame of flow `flow`; its last four bytes are `number`.
 inline Frame make_frame(const FrameKind& k, uint32_t flow, uint32_t number) {
@@ -42,6 +46,7 @@ inline Frame make_frame(const FrameKind& k, uint32_t flow, uint32_t number) {
   auto put16 = [&f](std::size_t to, uint32_t v) {
     f[to] = as_byte(v >> 8), f[to + 1] = as_byte(v);
   };
+  if (k.service != 0) put16(at, 0x88a8), put16(at + 2, k.service), at += 4;
   if (k.vlan != 0) put16(at, 0x8100), put16(at + 2, k.vlan), at += 4;
   const bool four = k.layer3 == Layer3::ipv4;
   put16(at, k.layer3 == Layer3::arp ? 0x0806 : four ? 0x0800 : 0x86dd);
@@ -84,7 +89,7 @@ inline uint32_t slow_hash(std::span<const std::byte> input, const flow::HashKey&
 inline uint32_t expected_hash(const FrameKind& k, const Frame& f, const flow::Rss& rss) {
   if (k.layer3 == Layer3::arp) return 0;
   const bool four = k.layer3 == Layer3::ipv4;
-  const std::size_t ip = k.vlan != 0 ? 18 : 14;
+  const std::size_t ip = 14 + tag_bytes(k);
   const std::size_t addresses = ip + (four ? 12 : 8), bytes = four ? 8 : 32;
   std::vector<std::byte> input(f.begin() + static_cast<long>(addresses),
                                f.begin() + static_cast<long>(addresses + bytes));

@@ -25,6 +25,9 @@ constexpr FrameKind kinds[] = {
     {.layer3 = Layer3::ipv6, .protocol = 6},
     {.layer3 = Layer3::ipv6, .protocol = 58},
     {.layer3 = Layer3::ipv6, .protocol = 17, .vlan = 7},
+    {.layer3 = Layer3::ipv4, .protocol = 17, .service = 5},
+    {.layer3 = Layer3::ipv4, .protocol = 17, .vlan = 7, .service = 5},
+    {.layer3 = Layer3::ipv6, .protocol = 6, .vlan = 7, .service = 5},
     {.layer3 = Layer3::ipv4, .protocol = 17, .dst = {1, 0, 0x5e, 1, 2, 3}},
     {.layer3 = Layer3::arp, .protocol = 0, .dst = {255, 255, 255, 255, 255, 255}},
 };

@@ -29,31 +29,42 @@ struct Layers {
 Layers read_ipv4(Bytes f, std::size_t at) noexcept {
   constexpr uint16_t fragment = 0x3fff;  // more fragments, offset
   const std::size_t header = (byte_at(f, at) & 15u) * 4;
-  if (header < 20) return {};
+  if (byte_at(f, at) >> 4 != 4 || header < 20) return {};
   Layers l{4, byte_at(f, at + 9), at + 12, at + header};
   if ((word_at(f, at + 6) & fragment) != 0) l.ports = 0;
   return l;
 }
 
-// Walks the extension headers that have their length in the second byte (RFC 8200, section 4).
+// Walks the extension headers that say how long they are, up to that of a fragment (RFC 8200,
+// section 4).
 Layers read_ipv6(Bytes f, std::size_t at) noexcept {
-  constexpr uint8_t hop_by_hop = 0, routing = 43, destination = 60;
+  constexpr uint8_t hop_by_hop = 0, routing = 43, fragment = 44, destination = 60;
+  if (byte_at(f, at) >> 4 != 6) return {};
   Layers l{6, byte_at(f, at + 6), at + 8, at + 40};
-  while ((l.protocol == hop_by_hop || l.protocol == routing || l.protocol == destination) &&
-         l.ports + 2 <= f.size()) {
+  bool is_fragment = false;
+  while (!is_fragment && (l.protocol == hop_by_hop || l.protocol == routing ||
+                          l.protocol == fragment || l.protocol == destination)) {
+    if (l.ports + 8 > f.size()) break;
+    is_fragment = l.protocol == fragment;
+    const std::size_t bytes = is_fragment ? 8 : 8 + 8 * std::size_t{byte_at(f, l.ports + 1)};
+    if (l.ports + bytes > f.size()) break;
     l.protocol = byte_at(f, l.ports);
-    l.ports += 8 + 8 * std::size_t{byte_at(f, l.ports + 1)};
+    l.ports += bytes;
   }
+  if (is_fragment) l.ports = 0;
   return l;
 }
 
+// Behind two tags at most, a customer's or a provider's.
 Layers read_layers(Bytes f) noexcept {
-  constexpr std::size_t untagged = 14, tagged = 18;
-  if (f.size() < tagged) return {};
+  constexpr std::size_t untagged = 14, shortest = 18, tag = 4;
+  constexpr uint16_t type_service = 0x88a8;
+  if (f.size() < shortest) return {};
   std::size_t at = untagged;
   uint16_t type = word_at(f, at - 2);
-  if (type == type_vlan) {
-    at = tagged;
+  for (int tags = 0; tags < 2 && (type == type_vlan || type == type_service); tags++) {
+    if (at + tag > f.size()) break;
+    at += tag;
     type = word_at(f, at - 2);
   }
   Layers l;
@@ -64,12 +75,15 @@ Layers read_layers(Bytes f) noexcept {
   return l;
 }
 
+// The rule of a protocol takes what has no ports too, as fragments: its addresses are hashed.
 HashKind kind_of(const Layers& l, uint32_t types) noexcept {
   if (l.version == 0) return HashKind::none;
   const auto base = l.version == 4 ? HashKind::ipv4 : HashKind::ipv6;
-  const uint32_t step = l.protocol == protocol_tcp ? 1 : 2;
-  const auto deeper = static_cast<HashKind>(static_cast<uint32_t>(base) + step);
-  if (l.ports != 0 && (types & type_of(deeper)) != 0) return deeper;
+  if (l.protocol == protocol_tcp || l.protocol == protocol_udp) {
+    const uint32_t step = l.protocol == protocol_tcp ? 1 : 2;
+    const auto deeper = static_cast<HashKind>(static_cast<uint32_t>(base) + step);
+    if ((types & type_of(deeper)) != 0) return l.ports != 0 ? deeper : base;
+  }
   return (types & type_of(base)) != 0 ? base : HashKind::none;
 }
 

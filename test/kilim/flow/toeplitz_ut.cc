@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Toeplitz hash against the published vectors (Microsoft, "Verifying the RSS Hash
 // Calculation"), and which parts of a frame are hashed.
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -127,6 +128,38 @@ void only_addresses() {
   }
 }
 
+// Where only UDP is hashed, its fragments are too, by their addresses; other fragments are not.
+void fragments_of_a_protocol() {
+  for (const Vector& v : vectors) {
+    if (!is_ipv4(v)) continue;
+    for (const uint8_t protocol : {protocol_udp, protocol_tcp}) {
+      Frame first = frame_of(v, protocol);
+      first[20] = std::byte(0x20);
+      const FrameHash h = hash_frame(first, HashTypes::udp, default_key);
+      EQUAL(h.kind, protocol == protocol_udp ? HashKind::ipv4 : HashKind::none);
+      EQUAL(h.value, protocol == protocol_udp ? v.by_address : 0u);
+    }
+  }
+}
+
+// Tags of both kinds, up to two.
+void behind_tags() {
+  for (const Vector& v : vectors) {
+    const Frame plain = frame_of(v, protocol_udp);
+    for (const uint8_t type : {uint8_t{0x81}, uint8_t{0x88}}) {
+      Frame f = plain;
+      for (int tags = 1; tags <= 3; tags++) {
+        const std::array tag{std::byte(tags == 1 ? 0x81 : type),
+                             std::byte(tags == 1 || type == 0x81 ? 0x00 : 0xa8), std::byte(0x20),
+                             std::byte(0x64)};
+        f.insert(f.begin() + 12, tag.begin(), tag.end());
+        const FrameHash h = hash_frame(f, HashTypes::all, default_key);
+        EQUAL(h.value, tags == 3 ? 0u : v.by_ports);
+      }
+    }
+  }
+}
+
 void symmetric() {
   for (const Vector& v : vectors) {
     const Vector back{v.dst, v.src, v.dst_port, v.src_port, 0, 0};
@@ -153,6 +186,8 @@ const kilim::test::Case cases[] = {
     {"the published vectors come out, with tags and longer headers too", published_vectors},
     {"frames of other kinds have no hash and go to the first entry", frames_without_a_hash},
     {"fragments and protocols without ports are hashed by address", only_addresses},
+    {"fragments of a protocol that is hashed have a hash", fragments_of_a_protocol},
+    {"a hash is found behind two tags of either kind", behind_tags},
     {"the symmetric key gives both directions one value", symmetric},
     {"queues stand in the table in turn", tables},
 };
