@@ -9,8 +9,10 @@ Usage: pcap_file.py make FILE COUNT      COUNT frames of UDP over IPv4, sizes
                                          aside"""
 
 import itertools
+import os
 import random
 import socket
+import stat
 import sys
 
 if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
@@ -24,6 +26,8 @@ except ImportError:
         raise
     sys.exit("pcap_file.py: it needs dpkt: install python3-dpkt")
 
+MOST_BYTES = 16 << 30     # of a file
+MOST_OF_FRAME = 1 << 20   # which may claim 4 GiB
 FROM, TO = socket.inet_aton("198.18.0.1"), socket.inet_aton("198.18.0.2")
 
 
@@ -43,10 +47,36 @@ def make(path, count):
             writer.writepkt(frame(rng, number), number / 1000000)
 
 
+def opened(path):
+    """A regular file: another one may have no end, or nobody who writes it."""
+    try:
+        f = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}")
+    found = os.fstat(f.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        sys.exit(f"{path}: it is no regular file, as a pcap file is")
+    if found.st_size > MOST_BYTES:
+        sys.exit(f"{path}: it is longer than {MOST_BYTES >> 30} GiB")
+    return f
+
+
+class Pieces:
+    """A file of which nobody takes more than a frame at once."""
+
+    def __init__(self, file):
+        self.file, self.name = file, file.name
+
+    def read(self, count):
+        if count > MOST_OF_FRAME:
+            raise ValueError(f"a frame of {count} bytes")
+        return self.file.read(count)
+
+
 def frames(path):
-    with open(path, "rb") as f:
+    with opened(path) as f:
         try:
-            yield from (data for _, data in dpkt.pcap.Reader(f))
+            yield from (data for _, data in dpkt.pcap.Reader(Pieces(f)))
         except (ValueError, dpkt.dpkt.Error) as error:
             sys.exit(f"{path}: not a pcap file: {error}")
 

@@ -6,15 +6,19 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "cli/options.hh"
+#include "kilim/base/fd.hh"
 #include "kilim/base/nearest.hh"
 #include "kilim/diag/follow.hh"
 #include "kilim/diag/recording.hh"
@@ -32,16 +36,31 @@ int refuse(const std::string& about, const std::string& why) {
   return usage_error;
 }
 
+// From the begin, as much as there is room for; false: there is less.
+bool read_all(int fd, std::span<char> into) {
+  for (std::size_t at = 0; at < into.size();) {
+    const ssize_t n = ::pread(fd, into.data() + at, into.size() - at, static_cast<off_t>(at));
+    if (n <= 0) return false;
+    at += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
 // The doorbells of a recording; false: this is none, `why` says what is wrong.
 bool read(const char* path, std::vector<Doorbell>& all, const char*& why) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return why = "the file cannot be opened", false;
-  std::vector<char> file{std::istreambuf_iterator<char>(in), {}};
+  constexpr uint64_t most_bytes = uint64_t{1} << 30;  // all of it lies in memory, twice
+  const Fd in(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat st;
+  if (!in || ::fstat(in.get(), &st) != 0) return why = "the file cannot be opened", false;
+  if (!S_ISREG(st.st_mode)) return why = "this is no regular file, as a recording is", false;
   diag::RecordingHead head;
-  if (file.size() < sizeof(head)) return why = "the file is shorter than a recording's head", false;
-  std::memcpy(&head, file.data(), sizeof(head));
+  if (::pread(in.get(), &head, sizeof(head), 0) != sizeof(head))
+    return why = "the file is shorter than a recording's head", false;
   if (head.magic != diag::recording_magic) return why = "this is no recording of doorbells", false;
-  if (head.used > file.size()) return why = "the recording is cut off", false;
+  if (head.used > static_cast<uint64_t>(st.st_size)) return why = "the recording is cut off", false;
+  if (head.used > most_bytes) return why = "the recording is longer than 1 GiB", false;
+  std::vector<char> file(head.used);
+  if (!read_all(in.get(), file)) return why = "the recording cannot be read", false;
   for (std::size_t at = sizeof(head); at < head.used;) {
     Doorbell d;
     if (head.used - at < sizeof(d.record)) return why = "a record is cut off", false;

@@ -336,6 +336,9 @@ class Launcher(unittest.TestCase):
                         ["--wire", "pcap:"], ["--wire", "pcap:a+b"], ["--fault", "fatal@0"],
                         ["--fault", "fatal"], ["--wire", "cable:a", "--wire", "cable:b"],
                         ["--profile", "infiniband", "--wire", "cable:a"],
+                        *(["--wire", f"unix:/tmp/none+fault:{rate}"] for rate in
+                          ("drop:nan", "drop:1e308", "dup:-0.1", "reorder:inf", "corrupt:x", "drop:",
+                           "", "seed:-1", "lose:0.1")),
                         ["--mac", "03:00:00:00:00:01"], ["--mac", "02:00:00:00:01"],
                         ["--gid", "fe80::1"], ["--gid", "ff02::1"],
                         ["--shared", "--wire", "cable:a"],

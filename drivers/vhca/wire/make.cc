@@ -106,6 +106,11 @@ bool each_word(std::string_view spec, Each each) {
 
 Status check_word(bool first, std::string_view word) {
   if (!first) {
+    constexpr std::string_view faults = "fault:";
+    if (word.starts_with(faults)) {
+      const Result<FaultRates> rates = parse_faults(word.substr(faults.size()));
+      return rates ? Status{Done{}} : Status{rates.error()};
+    }
     if (find_row(decorators, word) != nullptr) return Done{};
     if (!word.starts_with(ip_word))
       return Error{EINVAL, "behind '+' comes ip:ADDRESS, tee:FILE, fault:WORD:RATE or exclusive"};

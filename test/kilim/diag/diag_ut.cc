@@ -2,6 +2,8 @@
 // The linter on the library's own WQEs and on seeded mistakes, at the doorbell and from a
 // recording; among the mistakes those that were found in other drivers. Nothing here needs a device
 // but replay.
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -9,10 +11,12 @@
 #include <vector>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../queue/ring_fixture.hh"
 #include "kilim/diag/doorbell_lint.hh"
 #include "kilim/diag/recorder.hh"
+#include "kilim/diag/recording.hh"
 #include "kilim/queue/rc_wqe.hh"
 #include "kilim/queue/sq.hh"
 #include "kilim/umr/umr_wqe.hh"
@@ -201,11 +205,32 @@ void other_files_are_refused() {
   int status = 0;
   CU_ASSERT_TRUE(test::wqe_tool("print", file.path, status).find("shorter than") !=
                  std::string::npos);
-  CU_ASSERT_TRUE(test::wqe_tool("lint", "/dev/null", status).find("shorter than") !=
+  CU_ASSERT_TRUE(test::wqe_tool("lint", file.path, status).find("shorter than") !=
                  std::string::npos);
   EQUAL(status, 2 << 8);
   EQUAL(diag::Recorder::open("/", 1 << 16).ok(), false);
   EQUAL(diag::Recorder::open(file.path, 64).error().code, EINVAL);
+}
+
+// What has no end is not read, and a file that only claims to be long is not taken into memory.
+void what_is_no_regular_file_is_refused() {
+  int status = 0;
+  const char* why = "no regular file";
+  for (const char* path : {"/", "/dev/zero", "/dev/null"}) {
+    const std::string said = test::wqe_tool("print", path, status);
+    CU_ASSERT_TRUE(said.find(why) != std::string::npos && status == 2 << 8);
+  }
+  Scratch sparse;
+  CU_ASSERT_TRUE(diag::Recorder::open(sparse.path, 1 << 16).ok());
+  const uint64_t claimed = uint64_t{1} << 40;
+  std::FILE* file = std::fopen(sparse.path, "r+b");
+  CU_ASSERT_FATAL(file != nullptr);
+  std::fseek(file, offsetof(diag::RecordingHead, used), SEEK_SET);
+  EQUAL(std::fwrite(&claimed, sizeof(claimed), 1, file), 1);
+  std::fclose(file);
+  CU_ASSERT_TRUE(test::wqe_tool("print", sparse.path, status).find("cut off") != std::string::npos);
+  EQUAL(::truncate(sparse.path, static_cast<off_t>(claimed)), 0);
+  CU_ASSERT_TRUE(test::wqe_tool("print", sparse.path, status).find("1 GiB") != std::string::npos);
 }
 
 void a_full_recording_counts_what_it_lost() {
@@ -259,6 +284,7 @@ const test::Case cases[] = {
     {"a sound recording is printed, compared and replayed",
      a_sound_recording_is_printed_compared_and_replayed},
     {"other files are refused with a sentence", other_files_are_refused},
+    {"what is no regular file is refused", what_is_no_regular_file_is_refused},
     {"a full recording counts what it lost", a_full_recording_counts_what_it_lost},
     {"a recording is all there before the first doorbell",
      a_recording_is_all_there_before_the_first_doorbell},
