@@ -11,6 +11,7 @@
 #include <new>
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -22,6 +23,7 @@
 #include "vhca/core/memory_reserve.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/memory/valgrind.hh"
+#include "vhca/rdmacm/cm_file.hh"
 
 namespace {
 
@@ -181,6 +183,47 @@ void the_address_space_may_be_used_up() {
     EQUAL(answer_of([&] { return fill_the_address_space(config); }), 0);
 }
 
+// Nothing left of the reserve, and no room to fill it.
+bool use_up_the_reserve() {
+  if (!memory_reserve::fill()) return false;
+  const memory_reserve::Scope scope;
+  while (!memory_reserve::exhausted()) {
+    until_failure.store(0);
+    delete new int(3);
+  }
+  const rlim_t limit = address_space() + (rlim_t{1} << 20);
+  const rlimit tight{limit, limit};
+  return ::setrlimit(RLIMIT_AS, &tight) == 0 && !memory_reserve::fill();
+}
+
+int ask_without_a_reserve(const AttachConfig& config) {
+  if (!attach(config).ok()) return 10;
+  ibv_context* context = test::open_by_name(config.name.c_str());
+  if (context == nullptr) return 11;
+  ibv_pd* pd = ibv_alloc_pd(context);
+  Fd client;
+  auto cm = CmFile::create(true, client);
+  if (pd == nullptr || !cm.ok()) return 12;
+  if (!use_up_the_reserve()) return 13;
+  errno = 0;
+  if (ibv_alloc_pd(context) != nullptr || errno != ENOMEM) return 14;
+  if (ibv_dealloc_pd(pd) != 0) return 15;
+  struct {
+    rdma_ucm_cmd_hdr header{RDMA_USER_CM_CMD_CREATE_ID, sizeof(rdma_ucm_create_id),
+                            sizeof(rdma_ucm_create_id_resp)};
+    rdma_ucm_create_id body{};
+  } command;
+  if ((*cm)->write(&command, sizeof(command), {}) != -ENOMEM) return 16;
+  return ibv_close_device(context) == 0 ? 0 : 17;
+}
+
+void making_is_refused_and_destroying_runs() {
+  AttachConfig config;
+  config.name = "empty0";
+  if (limits_work && !under_valgrind())
+    EQUAL(answer_of([&] { return ask_without_a_reserve(config); }), 0);
+}
+
 // The client's own allocations meet its own handler, or none, as if we were not there.
 std::atomic<int> asked{0};
 void handler_of_the_client() {
@@ -215,6 +258,8 @@ const test::Case cases[] = {
     {"whichever allocation of an adapter's set-up fails, none ends the process",
      any_allocation_of_the_set_up_may_fail},
     {"queues are made until the address space is used up", the_address_space_may_be_used_up},
+    {"where there is no memory making is ENOMEM and destroying runs",
+     making_is_refused_and_destroying_runs},
     {"an allocation of the client's own is not answered by the device",
      the_clients_allocations_are_its_own},
 };

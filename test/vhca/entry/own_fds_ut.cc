@@ -39,12 +39,12 @@ void close_and_open() {
   }
 }
 
-// The same number by number: each that is open becomes the read end of one pipe.
-void put_over() {
+// The same number by number: each that is open becomes the read end of one pipe, or the write end.
+void put_over(int end) {
   int ends[2];
   if (::pipe(ends) != 0) ::_exit(10);
   for (int fd = 3; fd < highest; fd++) {
-    if (fd != ends[0] && fd != ends[1] && ::fcntl(fd, F_GETFD) >= 0) ::dup2(ends[0], fd);
+    if (fd != ends[0] && fd != ends[1] && ::fcntl(fd, F_GETFD) >= 0) ::dup2(ends[end], fd);
   }
 }
 
@@ -102,11 +102,12 @@ void closed_and_reused() {
 }
 
 void put_over_by_dup2() {
-  goes_on(&put_over, false);
+  goes_on([] { put_over(0); }, false);
 }
 
 void armed_queue_writes_to_nobody() {
   goes_on(&close_and_open, true);
+  goes_on([] { put_over(1); }, true);
 }
 
 void a_stranger_is_not_closed() {
