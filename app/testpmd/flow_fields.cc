@@ -42,6 +42,13 @@ void set_inner_type(Pattern& m, const FieldValue& v, bool mask) {
   set<&Pattern::eth, &flow::Eth::type>(m, v, mask);
 }
 
+// Fields of ICMP are looked at where one is named.
+template <auto member>
+void set_icmp(Pattern& m, const FieldValue& v, bool mask) {
+  if (!m.icmp) m.icmp.emplace();
+  set<&Pattern::icmp, member>(m, v, mask);
+}
+
 constexpr FlowField table[] = {
     {"eth", "dst", FieldKind::mac, 48, set<&Pattern::eth, &flow::Eth::dst>},
     {"eth", "src", FieldKind::mac, 48, set<&Pattern::eth, &flow::Eth::src>},
@@ -55,15 +62,24 @@ constexpr FlowField table[] = {
     {"ipv4", "dst", FieldKind::ipv4, 32, set<&Pattern::ipv4, &flow::Ipv4::dst>},
     {"ipv4", "proto", FieldKind::number, 8, set<&Pattern::ipv4, &flow::Ipv4::protocol>},
     {"ipv4", "tos", FieldKind::number, 8, set<&Pattern::ipv4, &flow::Ipv4::tos>},
+    {"ipv4", "ttl", FieldKind::number, 8, set<&Pattern::ipv4, &flow::Ipv4::ttl>},
     {"ipv6", "src", FieldKind::ipv6, 128, set<&Pattern::ipv6, &flow::Ipv6::src>},
     {"ipv6", "dst", FieldKind::ipv6, 128, set<&Pattern::ipv6, &flow::Ipv6::dst>},
     {"ipv6", "proto", FieldKind::number, 8, set<&Pattern::ipv6, &flow::Ipv6::protocol>},
     {"ipv6", "tc", FieldKind::number, 8, set<&Pattern::ipv6, &flow::Ipv6::traffic_class>},
     {"ipv6", "flow", FieldKind::number, 20, set<&Pattern::ipv6, &flow::Ipv6::label>},
+    {"ipv6", "hop", FieldKind::number, 8, set<&Pattern::ipv6, &flow::Ipv6::hop_limit>},
     {"tcp", "src", FieldKind::number, 16, set<&Pattern::tcp, &flow::Ports::src>},
     {"tcp", "dst", FieldKind::number, 16, set<&Pattern::tcp, &flow::Ports::dst>},
+    {"tcp", "flags", FieldKind::number, 8, set<&Pattern::tcp, &flow::Ports::flags>},
     {"udp", "src", FieldKind::number, 16, set<&Pattern::udp, &flow::Ports::src>},
     {"udp", "dst", FieldKind::number, 16, set<&Pattern::udp, &flow::Ports::dst>},
+    {"icmp", "type", FieldKind::number, 8, set_icmp<&flow::Icmp::type>},
+    {"icmp", "code", FieldKind::number, 8, set_icmp<&flow::Icmp::code>},
+    {"icmp", "ident", FieldKind::number, 16, set_icmp<&flow::Icmp::ident>},
+    {"icmp", "seq", FieldKind::number, 16, set_icmp<&flow::Icmp::sequence>},
+    {"icmp6", "type", FieldKind::number, 8, set_icmp<&flow::Icmp::type>},
+    {"icmp6", "code", FieldKind::number, 8, set_icmp<&flow::Icmp::code>},
     {"vxlan", "vni", FieldKind::number, 24, set<&Pattern::tunnel, &flow::Tunnel::id>},
     {"gre_key", "value", FieldKind::number, 32, set<&Pattern::tunnel, &flow::Tunnel::id>},
 };
@@ -81,7 +97,7 @@ bool add(Pattern& m) {
   return true;
 }
 
-// Its type and code are not matched: the item is the protocol's number.
+// Without fields the item is the protocol's number.
 template <auto ip, uint8_t number>
 bool add_icmp(Pattern& m) {
   if (!(m.*ip) || m.tcp || m.udp || m.tunnel) return false;

@@ -122,8 +122,19 @@ void icmp_is_a_protocol() {
   EQUAL(rule("ipv6 / icmp6").rule.match.ipv6->protocol.mask, 0xff);
   CU_ASSERT(rule("ipv4 proto is 1 / icmp").complete);
   for (const char* bad : {"eth / icmp", "ipv4 / icmp6", "ipv6 / icmp", "ipv4 proto is 17 / icmp",
-                          "ipv4 / udp / icmp", "ipv4 / icmp type is 8"})
+                          "ipv4 / udp / icmp", "ipv4 / icmp cksum is 8"})
     CU_ASSERT(!rule(bad).complete && !rule(bad).why.empty());
+  CU_ASSERT(!rule("ipv4 / icmp").rule.match.icmp);
+  const FlowWords echo = rule("ipv4 ttl is 3 / icmp type is 8 code spec 4 code mask 6 ident is 5");
+  CU_ASSERT_FATAL(echo.complete && echo.rule.match.icmp.has_value());
+  CU_ASSERT(echo.rule.match.ipv4->ttl == flow::exactly(uint8_t{3}));
+  CU_ASSERT(*echo.rule.match.icmp == (flow::Icmp{.type = flow::exactly(uint8_t{8}),
+                                                 .code = {4, 6},
+                                                 .ident = flow::exactly(uint16_t{5})}));
+  const FlowWords syn = rule("ipv6 hop is 64 / tcp flags spec 2 flags mask 18");
+  CU_ASSERT_FATAL(syn.complete);
+  CU_ASSERT(syn.rule.match.ipv6->hop_limit == flow::exactly(uint8_t{64}));
+  CU_ASSERT(syn.rule.match.tcp->flags == (flow::Masked<uint16_t>{2, 18}));
 }
 
 void a_rules_spread_has_level_and_key() {
