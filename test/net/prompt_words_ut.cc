@@ -24,6 +24,7 @@ void wrong_words_are_told_from_unfinished_lines() {
     CU_ASSERT(m.why.find("Bad arguments: 'bogus'; known here: ") == 0);
     CU_ASSERT(m.why.find("retry") == std::string::npos);
   }
+  EQUAL(match("set fwd io bogus").why, "Bad arguments: 'bogus' is too much");
   const Match lacking = match("set fwd io retry");
   CU_ASSERT_PTR_NOT_NULL_FATAL(lacking.row);
   CU_ASSERT_PTR_NULL(lacking.row->help);
