@@ -139,8 +139,15 @@ const char* refusal_of_failing(std::string_view word) {
   return vhca::refusal_of_failing(word);
 }
 
+// One with a thread of its own stays, and is there again for the same devargs.
 void give_back(const std::string& name) noexcept {
-  if (Slot* const slot = slot_of(name)) slot->idle = true;
+  Slot* const slot = slot_of(name);
+  if (slot == nullptr) return;
+  slot->idle = true;
+  if (slot->polled == nullptr) return;
+  slot->adapter->detach();
+  slot->polled->nudge.reset();
+  std::erase_if(slots(), [&](const Slot& s) { return s.spec.name == name; });
 }
 
 Status set_lint(const std::string& name, const std::string& mode) {

@@ -56,8 +56,9 @@ Status set_lint(const std::string& name, const std::string& mode);
 Result<Attachment> resolve(const Spec& spec);
 
 // Nobody uses the device of this name any more, and what resolve() returned is gone. A virtual one
-// stays in the process with its wire, as a card in its slot: resolve() opens it again by the same
-// spec; by another one it is EEXIST. Control lcore.
+// gives back its wire and its name. With a thread of its own it stays in the process with its wire,
+// as a card in its slot: resolve() opens it again by the same spec; by another one it is EEXIST.
+// Control lcore.
 void give_back(const std::string& name) noexcept;
 
 }  // namespace kilim::attach

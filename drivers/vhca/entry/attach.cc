@@ -19,6 +19,7 @@
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/redirect.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/hca/unplug.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/rdmacm/cm_file.hh"
 #include "vhca/wire/make.hh"
@@ -182,8 +183,14 @@ void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
   const LockGuard guard(device_list::attach_lock);
   state_->device->hide();
-  if (Instance* live = state_->device->live()) rdmacm::hide_adapter(live->hca());
+  Instance* live = state_->device->live();
+  if (live != nullptr) rdmacm::hide_adapter(live->hca());
   tree->remove(state_->device->config());
+  // A thread of the adapter may be waiting on its wires just now.
+  if (live == nullptr || state_->device->config().attach.progress != Progress::poller) return;
+  live->settle();
+  const LockGuard lock(live->hca().lock);
+  (void)unplug(live->hca());
 }
 
 const std::string& sysfs_root() noexcept {

@@ -70,7 +70,8 @@ Result<Uar*> UarSet::alloc() {
   if (slot < pages_.size() && kept_[slot]) {
     uars_[slot] = std::move(kept_[slot]);
     uars_[slot]->place = Uar::Place::unmapped;
-    if (!replace_memory(*uars_[slot], uars_[slot]->fd.get(), 0)) {
+    uars_[slot]->fd = sealed_memory("vhca-uar", prm::uar::page_bytes);
+    if (!uars_[slot]->fd || !replace_memory(*uars_[slot], uars_[slot]->fd.get(), 0)) {
       kept_[slot] = std::move(uars_[slot]);
       return Error{ENOMEM, "no address space for a UAR page"};
     }
@@ -94,6 +95,7 @@ int UarSet::free(uint32_t index) {
   Uar* uar = at(index);
   if (uar == nullptr) return -EINVAL;
   if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
+  uar->fd.reset();  // the mapping stays, ours and the client's
   kept_[index - 1] = std::move(uars_[index - 1]);
   return 0;
 }
