@@ -28,7 +28,8 @@ from kilim_telemetry import Client, TelemetryError, path_of, understood
 
 WIDTH, HEIGHT = 80, 24
 DROPS = {"rx_missed": "missed", "rx_no_buffer": "no-buffer", "rx_errors": "rx-errors", "rx_too_long": "too-long",
-         "rx_discarded": "discarded", "tx_errors": "tx-errors", "bind_errors": "bind-errors"}
+         "rx_discarded": "discarded", "rx_damaged": "damaged", "rx_undersize": "undersize",
+         "rx_oversize": "oversize", "tx_errors": "tx-errors", "tx_lost": "tx-lost", "bind_errors": "bind-errors"}
 BARS = " ▁▂▃▄▅▆▇█"
 
 

@@ -72,9 +72,9 @@ Row row_of(Session& s, uint32_t port) {
   Row r{.rx = now.rx_packets - then.rx_packets,
         .rx_dropped = now.rx_missed - then.rx_missed,
         .tx = now.tx_packets - then.tx_packets,
-        .tx_dropped = now.tx_errors - then.tx_errors,
+        .tx_dropped = now.all_tx_errors() - then.all_tx_errors(),
         .no_buffer = now.rx_no_buffer - then.rx_no_buffer,
-        .errors = now.rx_errors - then.rx_errors};
+        .errors = now.all_rx_errors() - then.all_rx_errors()};
   for (const Lane& lane : s.forwarder().lanes())
     for (const auto& st : lane.streams) {
       const StreamCounts c = st->counts();

@@ -38,6 +38,13 @@ constexpr Named extended[] = {
     {"tx_errors", &port::PortStats::tx_errors},
     {"rx_mbuf_allocation_errors", &port::PortStats::rx_no_buffer},
     {"rx_too_long", &port::PortStats::rx_too_long},
+    {"rx_phy_discard_packets", &port::PortStats::rx_discards},
+    {"rx_phy_crc_errors", &port::PortStats::rx_damaged},
+    {"rx_undersize_errors", &port::PortStats::rx_undersize},
+    {"rx_oversize_errors", &port::PortStats::rx_oversize},
+    {"rx_steer_missed_packets", &port::PortStats::rx_no_rule},
+    {"rx_cut_records", &port::PortStats::rx_cut},
+    {"tx_phy_discard_packets", &port::PortStats::tx_lost},
     {"rx_discarded", &port::PortStats::rx_discarded},
     {"rx_joined", &port::PortStats::rx_joined},
     {"tx_completed", &port::PortStats::tx_completed},
@@ -172,9 +179,9 @@ void print_nic_stats(Session& s, uint32_t port) {
               now.rx_packets - c.rx_packets, now.rx_missed - c.rx_missed,
               now.rx_bytes - c.rx_bytes);
   std::printf("  RX-errors: %-" PRIu64 "\n  RX-nombuf:  %-10" PRIu64 "\n",
-              now.rx_errors - c.rx_errors, now.rx_no_buffer - c.rx_no_buffer);
+              now.all_rx_errors() - c.all_rx_errors(), now.rx_no_buffer - c.rx_no_buffer);
   std::printf("  TX-packets: %-10" PRIu64 " TX-errors: %-10" PRIu64 " TX-bytes:  %-" PRIu64 "\n",
-              now.tx_packets - c.tx_packets, now.tx_errors - c.tx_errors,
+              now.tx_packets - c.tx_packets, now.all_tx_errors() - c.all_tx_errors(),
               now.tx_bytes - c.tx_bytes);
   const uint64_t at = monotonic_ns(), ns = m.shown_ns == 0 ? 0 : at - m.shown_ns;
   std::printf("\n  Throughput (since last show)\n");

@@ -77,12 +77,10 @@ Mac mac_of(const PortRef& p) {
 }
 
 port::PortStats counts_of(const PortRef& p) {
-  port::PortStats s;
   if (p.native != nullptr) {
-    s = p.native->stats();
-    s.rx_missed = p.native->missed();
-    return s;
+    return p.native->all_stats();
   }
+  port::PortStats s;
   rte_eth_stats e{};
   (void)rte_eth_stats_get(p.ethdev, &e);
   s.rx_packets = e.ipackets;

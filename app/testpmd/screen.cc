@@ -57,7 +57,8 @@ std::string sparkline(const std::vector<double>& past, bool utf8) {
 
 uint64_t drops_of(const PortReport& p) {
   const port::PortStats& c = p.counts;
-  return c.rx_missed + c.rx_errors + c.rx_discarded + c.tx_errors + c.bind_errors + p.tx_dropped;
+  return c.rx_missed + c.all_rx_errors() + c.rx_discarded + c.all_tx_errors() + c.bind_errors +
+         p.tx_dropped;
 }
 
 void print_drops(Page& page, const Report& r) {
@@ -67,7 +68,8 @@ void print_drops(Page& page, const Report& r) {
       text, sizeof text, "drops  missed %s  too long %s  errors %s  no room to send %s",
       short_number(static_cast<double>(c.rx_missed)).c_str(),
       short_number(static_cast<double>(c.rx_too_long)).c_str(),
-      short_number(static_cast<double>(c.rx_errors + c.tx_errors + c.bind_errors)).c_str(),
+      short_number(static_cast<double>(c.all_rx_errors() + c.all_tx_errors() + c.bind_errors))
+          .c_str(),
       short_number(static_cast<double>(r.tx_dropped())).c_str());
   uint64_t all = 0;
   for (const PortReport& p : r.ports) all += drops_of(p);

@@ -44,7 +44,11 @@ constexpr CountRow drops[] = {
     {"RX-too-long", "rx_too_long", &port::PortStats::rx_too_long},
     {"RX-discarded", "rx_discarded", &port::PortStats::rx_discarded},
     {"RX-no-buffer", "rx_no_buffer", &port::PortStats::rx_no_buffer},
+    {"RX-damaged", "rx_damaged", &port::PortStats::rx_damaged},
+    {"RX-undersize", "rx_undersize", &port::PortStats::rx_undersize},
+    {"RX-oversize", "rx_oversize", &port::PortStats::rx_oversize},
     {"TX-errors", "tx_errors", &port::PortStats::tx_errors},
+    {"TX-lost", "tx_lost", &port::PortStats::tx_lost},
     {"bind-errors", "bind_errors", &port::PortStats::bind_errors},
 };
 
@@ -86,6 +90,9 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, 
     for (const CountRow& r : drops) lost.add("%s %" PRIu64 ",", r.label, c.*r.value);
     lost.add("TX-dropped %" PRIu64, tx_dropped);
   }
+  if (c.rx_cut != 0)
+    std::fprintf(to, "  RX-cut         %" PRIu64 " frames of which the capture has the beginning\n",
+                 c.rx_cut);
   if (c.recoveries != 0) std::fprintf(to, "  recoveries     %" PRIu64 "\n", c.recoveries);
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
 }
@@ -98,7 +105,9 @@ void add_counts(cli::JsonObject& to, const port::PortStats& c, uint64_t tx_dropp
   for (const CountRow& r : drops) lost.number(r.json, c.*r.value);
   lost.number("tx_dropped", tx_dropped);
   to.object("drops", std::move(lost));
-  to.number("recoveries", c.recoveries).number("queues_down", c.queues_down);
+  to.number("rx_cut", c.rx_cut)
+      .number("recoveries", c.recoveries)
+      .number("queues_down", c.queues_down);
 }
 
 constexpr chooser::Way split_ways[] = {chooser::Way::copy, chooser::Way::gather_list,

@@ -14,6 +14,7 @@
 #include "mlx5/mkey_source.hh"
 #include "mlx5/odp_files.hh"
 #include "mlx5/open.hh"
+#include "mlx5/port_files.hh"
 #include "mlx5/qp_state.hh"
 #include "mlx5/registrar.hh"
 #include "mlx5/window.hh"
@@ -68,8 +69,10 @@ class Mlx5Device final : public device::Device {
   Status destroy_qp(device::QpHandle qp) override;
   [[nodiscard]] device::OdpStatistics odp_statistics() const override { return odp_files_.read(); }
   [[nodiscard]] std::optional<uint64_t> out_of_buffer(uint8_t port) const override {
-    return read_number(sysfs_ + "/class/infiniband/" + name_ + "/ports/" + std::to_string(port) +
-                       "/hw_counters/out_of_buffer");
+    return read_number(port_folder(sysfs_, name_, port) + "/hw_counters/out_of_buffer");
+  }
+  [[nodiscard]] device::PortLosses losses(uint8_t port) const override {
+    return read_port_losses(port_folder(sysfs_, name_, port));
   }
   [[nodiscard]] bool lost() noexcept override;
   void progress() noexcept override {

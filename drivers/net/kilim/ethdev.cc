@@ -153,7 +153,7 @@ int Ethdev::stop() noexcept {
   const std::lock_guard guard(lock_);
   forget_bursts();
   settle();
-  update_missed();
+  update_port_counts();
   flush_flows();
   port_.stop();
   stop_interrupts();
@@ -220,12 +220,6 @@ void Ethdev::look_at_link(void* self) {
   const bool changed = e.update_link(false) == 0;
   if (e.watches_link_) e.watches_link_ = rte_eal_alarm_set(link_look_us, look_at_link, self) == 0;
   if (changed) rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
-}
-
-void Ethdev::update_missed() noexcept {
-  const std::lock_guard guard(lock_);
-  const uint64_t now = port_.missed(), known = shared_->missed.read();
-  if (now > known) shared_->missed.add(now - known);
 }
 
 }  // namespace kilim::net

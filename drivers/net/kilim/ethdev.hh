@@ -31,18 +31,22 @@ struct rte_flow {
 
 namespace kilim::net {
 
+// What the device has lost of a port's frames, and what the native port has carried where a program
+// uses that: members of port::PortStats (ethdev_stats.cc).
+inline constexpr std::size_t port_counts = 16;
+
 // What all processes see of a port: its dev_private, in EAL's shared memory.
 struct SharedPort {
   Ethdev* owner;  // in the primary process
   rte_eth_dev_info info;
   RxCounts rx[port::max_rxq];
   TxCounts tx[port::max_txq];
-  Counter missed;              // frames that the device dropped for lack of a receive
-  uint64_t secondary_dropped;  // packets that secondary processes sent; changed atomically
+  Counter of_port[port_counts];  // what is counted of the port, not of these queues
+  uint64_t secondary_dropped;    // packets that secondary processes sent; changed atomically
   // What there was at the last rte_eth_stats_reset().
   RxCounts rx_base[port::max_rxq];
   TxCounts tx_base[port::max_txq];
-  uint64_t missed_base;
+  uint64_t of_port_base[port_counts];
 };
 
 // A queue of the application; the order of the members matters: what is made last goes first.
@@ -111,8 +115,8 @@ class Ethdev {
 
   int enable_interrupt(uint16_t queue, bool on) noexcept;
   int update_link(bool tell) noexcept;
-  // The count of frames that the device dropped, since the port was made.
-  void update_missed() noexcept;
+  // SharedPort::of_port, since the port was made. Reads sysfs files.
+  void update_port_counts() noexcept;
   int fill_info(rte_eth_dev_info& info) noexcept;
   void tell_rxq(uint16_t queue, rte_eth_rxq_info& info) const noexcept;
   void tell_txq(uint16_t queue, rte_eth_txq_info& info) const noexcept;

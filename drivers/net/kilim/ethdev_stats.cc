@@ -38,18 +38,57 @@ constexpr Name<TxCounts> tx_names[] = {
     {"lost", &TxCounts::lost},
     {"recoveries", &TxCounts::recoveries},
 };
+// What is counted of the port beside these queues, and what its xstat is called: the names of
+// DPDK's mlx5 driver (mlx5_ethdev_os.c, mlx5_counters_init), and others' where it has none. Without
+// a name it is part of ethdev's own.
+struct PortCount {
+  uint64_t port::PortStats::*value;
+  const char* name = nullptr;
+};
+constexpr PortCount of_port[] = {
+    {&port::PortStats::rx_missed},
+    {&port::PortStats::rx_discards, "rx_phy_discard_packets"},
+    {&port::PortStats::rx_damaged, "rx_phy_crc_errors"},
+    {&port::PortStats::rx_undersize, "rx_undersize_errors"},
+    {&port::PortStats::rx_oversize, "rx_oversize_errors"},
+    {&port::PortStats::rx_no_rule, "rx_steer_missed_packets"},
+    {&port::PortStats::rx_cut, "rx_cut_records"},
+    {&port::PortStats::rx_returned, "rx_returned_records"},
+    {&port::PortStats::tx_lost, "tx_phy_discard_packets"},
+    {&port::PortStats::rx_packets},
+    {&port::PortStats::rx_bytes},
+    {&port::PortStats::rx_errors},
+    {&port::PortStats::rx_no_buffer},
+    {&port::PortStats::tx_packets},
+    {&port::PortStats::tx_bytes},
+    {&port::PortStats::tx_errors},
+};
+static_assert(std::size(of_port) == port_counts);
+constexpr std::size_t named_counts = 8;  // of those
+
+// Since the last rte_eth_stats_reset().
+port::PortStats read_of_port(const SharedPort& s) noexcept {
+  port::PortStats p;
+  for (std::size_t i = 0; i < port_counts; i++)
+    p.*of_port[i].value = s.of_port[i].read() - s.of_port_base[i];
+  return p;
+}
+
 constexpr const char* port_names[] = {"rx_out_of_buffer", "tx_dropped_of_secondaries", "rx_joined"};
 
 // Calls each(name, queue or -1, value) for all of them, in one order.
 template <typename Each>
 void for_all(rte_eth_dev* dev, Each each) {
   const SharedPort& s = shared_of(dev);
-  each("", port_names[0], -1, s.missed.read() - s.missed_base);
+  const port::PortStats port = read_of_port(s);
+  each("", port_names[0], -1, port.rx_missed - port.rx_discards);
   each("", port_names[1], -1, __atomic_load_n(&s.secondary_dropped, __ATOMIC_RELAXED));
   uint64_t joined = 0;
   for (int q = 0; q < dev->data->nb_rx_queues; q++)
     joined += since(s.rx[q].joined, s.rx_base[q].joined);
   each("", port_names[2], -1, joined);
+  for (const PortCount& c : of_port)
+    if (c.name != nullptr) each("", c.name, -1, port.*c.value);
   for (int q = 0; q < dev->data->nb_rx_queues; q++)
     for (const auto& n : rx_names)
       each("rx", n.name, q, since(s.rx[q].*n.count, s.rx_base[q].*n.count));
@@ -59,17 +98,36 @@ void for_all(rte_eth_dev* dev, Each each) {
 }
 
 unsigned how_many(const rte_eth_dev* dev) noexcept {
-  return static_cast<unsigned>(std::size(port_names) +
+  return static_cast<unsigned>(std::size(port_names) + named_counts +
                                dev->data->nb_rx_queues * std::size(rx_names) +
                                dev->data->nb_tx_queues * std::size(tx_names));
 }
 
 }  // namespace
 
+void Ethdev::update_port_counts() noexcept {
+  const std::lock_guard guard(lock_);
+  const port::PortStats now = port_.all_stats();
+  for (std::size_t i = 0; i < port_counts; i++) {
+    const uint64_t value = now.*of_port[i].value, known = shared_->of_port[i].read();
+    if (value > known) shared_->of_port[i].add(value - known);
+  }
+}
+
+// A frame that is lost in front of the queues is missed where there was no room, an error where it
+// was none. The native port's packets count too: a program that uses it has no other ethdev.
 int read_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
-  if (is_primary()) ethdev_of(dev).update_missed();
+  if (is_primary()) ethdev_of(dev).update_port_counts();
   const SharedPort& s = shared_of(dev);
-  stats->rx_nombuf = 0;
+  const port::PortStats port = read_of_port(s);
+  stats->ipackets = port.rx_packets;
+  stats->ibytes = port.rx_bytes;
+  stats->opackets = port.tx_packets;
+  stats->obytes = port.tx_bytes;
+  stats->ierrors = port.all_rx_errors();
+  stats->oerrors = port.all_tx_errors();
+  stats->imissed = port.rx_missed;
+  stats->rx_nombuf = port.rx_no_buffer;
   for (int q = 0; q < dev->data->nb_rx_queues; q++) {
     const RxCounts &now = s.rx[q], &base = s.rx_base[q];
     const uint64_t packets = since(now.packets, base.packets);
@@ -94,23 +152,22 @@ int read_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
     stats->q_opackets[q] = packets;
     stats->q_obytes[q] = bytes;
   }
-  stats->imissed = s.missed.read() - s.missed_base;
   return 0;
 }
 
 int reset_stats(rte_eth_dev* dev) {
-  if (is_primary()) ethdev_of(dev).update_missed();
+  if (is_primary()) ethdev_of(dev).update_port_counts();
   SharedPort& s = shared_of(dev);
   for (int q = 0; q < dev->data->nb_rx_queues; q++) s.rx_base[q] = s.rx[q];
   for (int q = 0; q < dev->data->nb_tx_queues; q++) s.tx_base[q] = s.tx[q];
-  s.missed_base = s.missed.read();
+  for (std::size_t i = 0; i < port_counts; i++) s.of_port_base[i] = s.of_port[i].read();
   return 0;
 }
 
 int read_xstats(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count) {
   const unsigned all = how_many(dev);
   if (stats == nullptr || count < all) return static_cast<int>(all);
-  if (is_primary()) ethdev_of(dev).update_missed();
+  if (is_primary()) ethdev_of(dev).update_port_counts();
   unsigned i = 0;
   for_all(dev, [&](const char*, const char*, int, uint64_t value) {
     stats[i] = {i, value};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes the text, and beside it the value that all processes add to.
+// Makes the texts, and beside them one file of the values that all processes add to.
 #include "vhca/entry/port_files.hh"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "vhca/core/lock.hh"
+#include "vhca/core/port_counters.hh"
 #include "vhca/entry/mapped_file.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/ports.hh"
@@ -18,16 +20,24 @@ namespace kilim::vhca::port_files {
 
 namespace {
 
+// The first is out_of_buffer, the others are the causes of losses.
+constexpr std::size_t counts = 1 + port_losses.size();
+using Sums = std::array<std::atomic<uint64_t>, counts>;
+
+const char* name_of(std::size_t count) noexcept {
+  return count == 0 ? "out_of_buffer" : port_losses[count - 1].name;
+}
+
 std::string counters_folder(const DeviceConfig& d) {
   return "class/infiniband/" + d.attach.name + "/ports/1/hw_counters";
 }
 
-std::string text_file(const DeviceConfig& d) {
-  return counters_folder(d) + "/out_of_buffer";
+std::string text_file(const DeviceConfig& d, std::size_t count) {
+  return counters_folder(d) + "/" + name_of(count);
 }
 
-std::string sum_file(const DeviceConfig& d) {
-  return "devices/" + d.attach.name + ".out_of_buffer";
+std::string sums_file(const DeviceConfig& d) {
+  return "devices/" + d.attach.name + ".port_counters";
 }
 
 }  // namespace
@@ -35,24 +45,31 @@ std::string sum_file(const DeviceConfig& d) {
 bool write(MappedFiles& files, const std::string& tree, const DeviceConfig& d) {
   const std::string folder = tree + "/" + counters_folder(d);
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) return false;
-  const uint64_t zero = 0;
+  const Sums zeroes{};
   char text[OdpStats::text_bytes];
-  OdpStats::write_text(text, zero);
-  return files.make(tree, sum_file(d), &zero, sizeof(zero)) &&
-         files.make(tree, text_file(d), text, sizeof(text));
+  OdpStats::write_text(text, 0);
+  for (std::size_t i = 0; i < counts; i++)
+    if (!files.make(tree, text_file(d, i), text, sizeof(text))) return false;
+  return files.make(tree, sums_file(d), &zeroes, sizeof(zeroes));
 }
 
 void remove(MappedFiles& files, const std::string& tree, const DeviceConfig& d) noexcept {
-  files.remove(tree, sum_file(d));
-  files.remove(tree, text_file(d));
+  files.remove(tree, sums_file(d));
+  for (std::size_t i = 0; i < counts; i++) files.remove(tree, text_file(d, i));
 }
 
 void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
-  void* sum = map_file(tree, sum_file(d), sizeof(uint64_t));
-  void* text = map_file(tree, text_file(d), OdpStats::text_bytes);
-  if (sum == nullptr || text == nullptr) return;
-  const LockGuard guard(hca.lock);
-  show_out_of_buffer(hca, *static_cast<std::atomic<uint64_t>*>(sum), static_cast<char*>(text));
+  auto* sums = static_cast<Sums*>(map_file(tree, sums_file(d), sizeof(Sums)));
+  if (sums == nullptr) return;
+  for (std::size_t i = 0; i < counts; i++) {
+    void* text = map_file(tree, text_file(d, i), OdpStats::text_bytes);
+    if (text == nullptr) continue;
+    const LockGuard guard(hca.lock);
+    if (i == 0)
+      show_out_of_buffer(hca, (*sums)[i], static_cast<char*>(text));
+    else
+      show_losses(hca, i - 1, (*sums)[i], static_cast<char*>(text));
+  }
 }
 
 }  // namespace kilim::vhca::port_files

@@ -10,6 +10,7 @@
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/wire/kernel_rules.hh"
+#include "vhca/wq/cqe_writer.hh"
 
 namespace kilim::vhca {
 
@@ -35,6 +36,18 @@ void tell_kernel(EthPort& port, const Qp* qp, const FlowSpec& spec, uint32_t rul
   const auto is_known = [kernel](uint32_t other) { return kernel->has(other); };
   kernel->add(rule, port.steering.in_front_of(rule, is_known), said.matches, spec.misses);
 }
+
+uint64_t completions_of(const PortCounters& c) noexcept {
+  return c.rx_packets + c.rx_copies + c.rx_too_long;
+}
+
+// Queues of a program begin to get frames of a recording.
+void mark_recording(EthPort& port) noexcept {
+  if (port.unread.marked || port.wire == nullptr || !port.wire->is_recording()) return;
+  port.wire->mark();
+  port.unread = {true, completions_of(port.counters), 0};
+}
+
 }  // namespace
 
 EthPort& eth_port(EthState& eth, uint32_t port) noexcept {
@@ -75,6 +88,7 @@ Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
   }
   if (spec.rewrite != nullptr) make_room(eth);
   port.rules_ns = clock_ns();
+  if (port.steering.count() == 0) mark_recording(port);
   Result<uint32_t> rule = port.steering.add(spec.drops || spec.misses ? nullptr : qp, spec);
   if (rule) tell_kernel(port, qp, spec, *rule);
   return rule;
@@ -103,6 +117,24 @@ int eth_detach_qp(EthState& eth, Qp& qp) {
   return 0;
 }
 
+// Nothing is taken back from a client: it has read no entry of this queue, and will read none.
+void eth_give_back(EthState& eth, const Qp& qp) noexcept {
+  EthPort& port = eth_port(eth, 1);
+  Unread& u = port.unread;
+  if (!u.marked || qp.recv_cq == nullptr || qp.rq.wqes == 0) return;
+  if (qp.recv_cq->users != (qp.send_cq == qp.recv_cq ? 2u : 1u)) return;
+  Cq& cq = *qp.recv_cq;
+  if (cq.producer + cq.held == 0) return;
+  const uint64_t given = completions_of(port.counters) - u.base;
+  u.marked = !client_has_read(cq);
+  u.returned += cq.producer + cq.held;
+  if (!u.marked || u.returned != given || !port.wire->rewind()) return;
+  port.counters.rx_returned += given;
+  u.base += given;
+  u.returned = 0;
+  eth_show_losses(eth);
+}
+
 void eth_wait_set(const EthState& eth, std::vector<int>& fds, uint64_t& deadline_ns) {
   if (eth.large)
     for (const LargeReceive& l : eth.large->open)
@@ -123,7 +155,10 @@ PortCounters eth_port_counters(EthState& eth, uint32_t number) noexcept {
   PortCounters c = port.counters;
   if (port.wire != nullptr) {
     const WireCounters& w = port.wire->counters();
-    c.wire_rx_drops = w.rx_kernel_drops + w.rx_malformed;
+    c.wire_rx_drops = w.rx_kernel_drops;
+    c.wire_rx_malformed = w.rx_malformed;
+    c.wire_rx_too_short = w.rx_too_short;
+    c.wire_rx_cut = w.rx_cut;
     c.rx_oversize = w.rx_too_long;
     c.tx_drops += w.tx_lost;
   }

@@ -52,7 +52,11 @@ int eth_destroy_flow(EthState&, uint32_t rule);
 void eth_use_soft(EthState&);
 // The queue goes away: EBUSY while rules name it.
 int eth_detach_qp(EthState&, Qp&);
+// A queue that frames came to goes away, before its completion queue does.
+void eth_give_back(EthState&, const Qp&) noexcept;
 // All zeros: a port that is not there has carried nothing.
 PortCounters eth_port_counters(EthState&, uint32_t port) noexcept;
+// Shows what the ports have lost (port_losses.hh), and says when it is to be called next.
+void eth_show_losses(EthState&) noexcept;
 
 }  // namespace kilim::vhca

@@ -14,6 +14,7 @@
 #include "vhca/core/port_counters.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/flow_memo.hh"
+#include "vhca/ethernet/port_losses.hh"
 #include "vhca/ethernet/shared_counter.hh"
 #include "vhca/ethernet/steering.hh"
 #include "vhca/wire/wire.hh"
@@ -22,6 +23,14 @@
 
 namespace kilim::vhca {
 
+// Frames of a recording that queues have got and whose client has read none of them: when those
+// queues go, the frames go back to the recording.
+struct Unread {
+  bool marked = false;    // the recording goes back to where `base` was counted
+  uint64_t base = 0;      // completions of frames, as the port's counters say
+  uint64_t returned = 0;  // of queues that have gone since
+};
+
 struct EthPort {
   Wire* wire = nullptr;  // null: nothing is plugged in
   Steering steering;
@@ -29,11 +38,13 @@ struct EthPort {
   FlowMemos flows;
   PortCounters counters;
   SharedCounter out_of_buffer;  // of all processes that use the device
+  ShownLosses losses;           // likewise
   uint64_t rules_ns = 0;        // CLOCK_MONOTONIC: when a rule was last made or removed
   bool paused = false;          // the next frame waits for a receive WQE
   bool counts_casts = false;    // an interface tells of the next two
   CastCounters rx_casts;        // frames of the wire that are not RoCE's, delivered or not
   CastCounters tx_casts;        // of raw packet queues
+  Unread unread;
 };
 
 struct LargeReceives;  // ethernet/lro.hh
@@ -51,6 +62,8 @@ struct EthState {
   uint32_t egress_rules = 0;             // of all ports
   uint32_t own_queues = 0;               // that take frames of their own client
   std::size_t clients = 0;               // that have announced themselves
+  uint64_t losses_due_ns = 0;            // CLOCK_MONOTONIC: when eth_show_losses() is called
+  bool losses_news = false;              // the engine has worked since it was
   std::shared_ptr<LargeReceives> large;  // null: no TIR joins segments
   std::shared_ptr<SoftSteering> soft;    // null: the profile has no steering by software
 };

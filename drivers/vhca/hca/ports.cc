@@ -114,6 +114,20 @@ InterfaceCounters interface_counters(Hca& h) noexcept {
   return c;
 }
 
+void show_losses(Hca& h, std::size_t cause, std::atomic<uint64_t>& sum, char* text) noexcept {
+  eth_port(h.eth, 1).losses.use(cause, sum, text);
+  h.eth.losses_due_ns = 0;
+}
+
+void tell_losses(Hca& h, bool worked) noexcept {
+  constexpr uint64_t soon_ns = 1'000'000;
+  if (h.context.now_ns >= h.eth.losses_due_ns) [[unlikely]]
+    eth_show_losses(h.eth);
+  if (!worked || h.eth.losses_news || h.eth.losses_due_ns == UINT64_MAX) return;
+  h.eth.losses_news = true;
+  h.eth.losses_due_ns = std::min(h.eth.losses_due_ns, h.context.now_ns + soon_ns);
+}
+
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;

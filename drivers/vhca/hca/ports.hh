@@ -29,6 +29,10 @@ std::optional<Mac> find_neighbour(Hca&, uint32_t port, const Gid&);
 // Port 1's frames without a receive request count in `sum` too, and show in `text`
 // (OdpStats::text_bytes). Both outlive the adapter.
 void show_out_of_buffer(Hca&, std::atomic<uint64_t>& sum, char* text) noexcept;
+// The same of what it has lost by a cause (core/port_counters.hh).
+void show_losses(Hca&, std::size_t cause, std::atomic<uint64_t>& sum, char* text) noexcept;
+// The engine has worked, or not: losses are shown when it is time.
+void tell_losses(Hca&, bool worked) noexcept;
 
 // What a port's network interface tells of it: its frames by the kind of address, and what the port
 // and its wire have carried and lost.

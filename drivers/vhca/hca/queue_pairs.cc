@@ -204,6 +204,7 @@ int destroy_qp(Hca& h, Qpn qpn, const void* owner) {
   send_rung(h, *qp);
   if (qp->type == QpType::raw_packet) {
     if (int rc = eth_detach_qp(h.eth, *qp); rc != 0) return rc;
+    eth_give_back(h.eth, *qp);
   }
   roce_part(h.roce, *qp);
   forget_work(h, *qp);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "vhca/ethernet/eth.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/probe.hh"
 #include "vhca/wq/qp_error.hh"
@@ -127,6 +128,7 @@ int destroy_rq(Hca& h, uint32_t rqn) {
   if (rq == nullptr) return -EINVAL;
   if (rq->places != 0) return -EBUSY;
   h.context.in_error.remove(*rq);
+  eth_give_back(h.eth, *rq);
   rq->recv_cq->users--;
   h.pds.at(rq->spec.pd.value())->users--;
   if (h.lint) h.lint->remove(*rq);

@@ -171,6 +171,7 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
     roce_timers(h.roce);  // behind the frames: an answer that has come is not late
     if (!h.context.dead) done += roce_answer(h.roce);
     roce_flush(h.roce, true);
+    tell_losses(h, done != 0);
   } else if (h.managed) [[unlikely]] {
     done += manage_connections(h);
   }
@@ -185,6 +186,7 @@ uint64_t next_deadline(const Hca& h) noexcept {
   uint64_t deadline = roce_deadline(h.roce);
   if (h.connections) deadline = std::min(deadline, h.connections->deadline());
   if (h.guest != nullptr) deadline = std::min(deadline, h.guest->deadline());
+  if (h.eth.losses_news) deadline = std::min(deadline, h.eth.losses_due_ns);
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
   for (const Qp* qp = h.context.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {

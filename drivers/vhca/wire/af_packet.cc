@@ -172,8 +172,9 @@ bool AfPacket::receive() noexcept {
 void AfPacket::take(std::size_t slot, std::size_t bytes, void* message) noexcept {
   auto& m = *static_cast<msghdr*>(message);
   const auto& head = *static_cast<const VnetHeader*>(m.msg_iov[0].iov_base);
-  if (bytes < sizeof(head) + ether_header_bytes || (m.msg_flags & MSG_TRUNC) != 0) {
-    counters_.rx_malformed++;
+  const bool whole = (m.msg_flags & MSG_TRUNC) == 0;
+  if (bytes < sizeof(head) + ether_header_bytes || !whole) {
+    (whole ? counters_.rx_too_short : counters_.rx_malformed)++;
     return;
   }
   Arrival a{slot * place + headroom, bytes - sizeof(head), {}};

@@ -16,7 +16,8 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr int send_buffer = 4 << 20;  // bytes; a unix datagram waits in its sender's (unix(7))
+constexpr int send_buffer = 4 << 20;   // bytes; a unix datagram waits in its sender's (unix(7))
+constexpr int strangers_at_once = 64;  // a sender of nonsense does not keep the engine
 
 const sockaddr* plain(const sockaddr_un& a) {
   return reinterpret_cast<const sockaddr*>(&a);
@@ -78,15 +79,19 @@ FdWire::Put DgramWire::put(std::span<const std::byte> frame) noexcept {
   return says_busy(errno) ? Put::busy : Put::lost;
 }
 
-// A stranger's datagram counts as an empty one: malformed.
+// A stranger's datagram counts as malformed and is passed over.
 ssize_t DgramWire::take(std::span<std::byte> into) noexcept {
-  sockaddr_un from{};
-  socklen_t bytes = 0;
-  ssize_t n = receive_own(fd_.get(), into, from, bytes);
-  if (n < 0) return n;
-  bool neighbour = bytes > offsetof(sockaddr_un, sun_path) && bytes <= sizeof(from) &&
-                   std::strncmp(from.sun_path, theirs_.sun_path, sizeof(from.sun_path)) == 0;
-  return neighbour ? n : 0;
+  for (int i = 0; i < strangers_at_once; i++) {
+    sockaddr_un from{};
+    socklen_t bytes = 0;
+    const ssize_t n = receive_own(fd_.get(), into, from, bytes);
+    const bool neighbour =
+        bytes > offsetof(sockaddr_un, sun_path) && bytes <= sizeof(from) &&
+        std::strncmp(from.sun_path, theirs_.sun_path, sizeof(from.sun_path)) == 0;
+    if (n < 0 || neighbour) return n;
+    counters_.rx_malformed++;
+  }
+  return -1;
 }
 
 }  // namespace kilim::vhca

@@ -40,7 +40,7 @@ std::span<const std::byte> FdWire::peek() noexcept {
     if (n < 0) break;
     auto bytes = static_cast<std::size_t>(n);
     if (bytes < ether_header_bytes)
-      counters_.rx_malformed++;
+      counters_.rx_too_short++;
     else if (bytes > max_frame(mtu_))
       counters_.rx_too_long++;
     else

@@ -19,7 +19,7 @@ class FdWire : public Wire {
   void drop() noexcept final;
   [[nodiscard]] int fd() const noexcept final { return fd_.get(); }
   [[nodiscard]] uint32_t mtu() const noexcept final { return mtu_; }
-  [[nodiscard]] const WireCounters& counters() noexcept final { return counters_; }
+  [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
 
  protected:
   enum class Put : uint8_t {

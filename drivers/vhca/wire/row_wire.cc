@@ -144,7 +144,7 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
   empty_ = corked_ && came < (looks_.by_row() ? inlet_.count : 2);
   looks_.found(came);
   for (std::size_t at = 0; at < came; at++) {
-    Arrival a{in_memory_.get() + at * inlet_.bytes, messages_[at].msg_len, 0};
+    Arrival a{in_memory_.get() + at * inlet_.bytes, messages_[at].msg_len};
     if (admit(messages_[at].msg_hdr, a))
       arrivals_[arrived_++] = a;
     else
@@ -154,21 +154,14 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
 }
 
 [[gnu::always_inline]] inline bool RowWire::show_next() noexcept {
-  while (rest_.bytes > 0 || next_ < arrived_) {
-    if (rest_.bytes == 0) {
-      rest_ = arrivals_[next_++];
-      if (rest_.segment == 0) rest_.segment = rest_.bytes;
-    }
-    const std::size_t bytes = std::min(rest_.segment, rest_.bytes);
-    const Frame frame{rest_.at, bytes};
-    rest_.at += bytes;
-    rest_.bytes -= bytes;
-    if (bytes < ether_header_bytes) {
-      counters_.rx_malformed++;
-    } else if (bytes > max_frame(mtu_)) {
+  while (next_ < arrived_) {
+    const Arrival& a = arrivals_[next_++];
+    if (a.bytes < ether_header_bytes) {
+      counters_.rx_too_short++;
+    } else if (a.bytes > max_frame(mtu_)) {
       counters_.rx_too_long++;
     } else {
-      shown_ = frame;
+      shown_ = {a.at, a.bytes};
       return true;
     }
   }
@@ -190,7 +183,7 @@ void RowWire::drop() noexcept {
 }
 
 int RowWire::fd() const noexcept {
-  if (rest_.bytes > 0 || next_ < arrived_) return always_readable();
+  if (next_ < arrived_) return always_readable();
   return full_ < 0 ? socket_.get() : both();
 }
 

@@ -39,7 +39,7 @@ class RowWire : public Wire {
   void drop() noexcept final;
   [[nodiscard]] int fd() const noexcept final;
   [[nodiscard]] uint32_t mtu() const noexcept final { return mtu_; }
-  [[nodiscard]] const WireCounters& counters() noexcept final { return counters_; }
+  [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
 
   // Frames that leave together at most, and that are fetched at once. Of a row that does not leave
   // one frame is refused.
@@ -51,7 +51,6 @@ class RowWire : public Wire {
   struct Arrival {
     const std::byte* at = nullptr;
     std::size_t bytes = 0;
-    std::size_t segment = 0;  // not 0: it is frames of so many bytes, one behind the other
   };
   // How many datagrams one call fetches, and how long they are at most.
   struct Inlet {
@@ -111,7 +110,6 @@ class RowWire : public Wire {
   std::size_t written_;  // how many of them the kernel has written into
   std::vector<Arrival> arrivals_;
   std::size_t next_ = 0, arrived_ = 0;
-  Arrival rest_;              // of an arrival that is several frames
   Frame shown_;               // by peek()
   mutable Fd both_;           // an epoll(7): socket_, and the one that is full
   mutable int watched_ = -1;  // that one

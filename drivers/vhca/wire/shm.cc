@@ -257,7 +257,7 @@ bool ShmWire::take_from(End& source) noexcept {
       slots_.learn({buffer_.get(), bytes}, source.slot);
       return true;
     }
-    (bytes == 0 ? counters_.rx_too_long : counters_.rx_malformed)++;
+    (bytes == 0 ? counters_.rx_too_long : counters_.rx_too_short)++;
   }
   return false;
 }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -49,6 +50,14 @@ Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
   const auto mtu = static_cast<uint32_t>(request.ifr_mtu);
   return std::unique_ptr<Wire>(
       new TapWire(std::move(tap), mtu, ::if_nametoindex(request.ifr_name)));
+}
+
+TapWire::TapWire(Fd tap, uint32_t mtu, uint32_t index)
+    : FdWire(std::move(tap), mtu), index_(index), dropped_(index) {}
+
+const WireCounters& TapWire::counters() noexcept {
+  counters_.rx_kernel_drops = dropped_.read();
+  return counters_;
 }
 
 FdWire::Put TapWire::put(std::span<const std::byte> frame) noexcept {

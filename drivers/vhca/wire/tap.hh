@@ -8,6 +8,7 @@
 
 #include "kilim/base/result.hh"
 #include "vhca/wire/fd_wire.hh"
+#include "vhca/wire/interface_drops.hh"
 
 namespace kilim::vhca {
 
@@ -17,16 +18,17 @@ class TapWire final : public FdWire {
   // is at its other end.
   static Result<std::unique_ptr<Wire>> create(std::string_view interface);
   [[nodiscard]] uint32_t interface() const noexcept override { return index_; }
+  [[nodiscard]] const WireCounters& counters() noexcept override;
 
  protected:
   Put put(std::span<const std::byte> frame) noexcept override;
   ssize_t take(std::span<std::byte> into) noexcept override;
 
  private:
-  TapWire(Fd tap, uint32_t mtu, uint32_t index)
-      : FdWire(static_cast<Fd&&>(tap), mtu), index_(index) {}
+  TapWire(Fd tap, uint32_t mtu, uint32_t index);
 
-  uint32_t index_;  // of the interface
+  uint32_t index_;          // of the interface
+  InterfaceDrops dropped_;  // frames that found the queue of /dev/net/tun full
 };
 
 }  // namespace kilim::vhca

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include <linux/sock_diag.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -19,9 +20,8 @@ namespace kilim::vhca {
 
 namespace {
 
-// Bytes of one message that the kernel cuts, with room for the headers of IPv6 (RFC 768: 65,535);
-// and of what it has put together.
-constexpr std::size_t longest_message = 65'000, longest_arrival = 1u << 16;
+// Bytes of one message that the kernel cuts, with room for the headers of IPv6 (RFC 768: 65,535).
+constexpr std::size_t longest_message = 65'000;
 constexpr std::size_t most_segments = 64;  // UDP_MAX_SEGMENTS of linux/udp.h, before Linux 6.8
 constexpr int receive_buffer = 4 << 20;    // bytes; above the system's limit with CAP_NET_ADMIN
 
@@ -79,11 +79,7 @@ Result<std::unique_ptr<Wire>> UdpWire::create(std::string_view addresses) {
   if (connect(socket.get(), theirs.get(), theirs.bytes) != 0) {
     return Error{errno, "udp: there is no way to the neighbour's address"};
   }
-  const int on = 1;
-  const bool joined = setsockopt(socket.get(), SOL_UDP, UDP_GRO, &on, sizeof(on)) == 0;
-  const std::size_t few = 8;
-  const Inlet inlet = joined ? Inlet{few, longest_arrival} : Inlet{fetched, max_frame(udp_mtu) + 1};
-  return std::unique_ptr<Wire>(new UdpWire(std::move(socket), inlet));
+  return std::unique_ptr<Wire>(new UdpWire(std::move(socket)));
 }
 
 // Frames of one length, up to 64 KiB of them, are one message; a shorter one may be its last.
@@ -139,14 +135,19 @@ std::size_t UdpWire::put(std::span<const Frame> frames) noexcept {
   return 1;
 }
 
-bool UdpWire::admit(msghdr& m, Arrival& a) noexcept {
-  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
-    if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO) continue;
-    int segment = 0;
-    std::memcpy(&segment, CMSG_DATA(c), sizeof(segment));
-    a.segment = segment > 0 ? static_cast<std::size_t>(segment) : 0;
-  }
+bool UdpWire::admit(msghdr&, Arrival&) noexcept {
   return true;
+}
+
+const WireCounters& UdpWire::counters() noexcept {
+  std::array<uint32_t, SK_MEMINFO_VARS> info{};
+  socklen_t bytes = sizeof(info);
+  if (getsockopt(socket_.get(), SOL_SOCKET, SO_MEMINFO, info.data(), &bytes) == 0 &&
+      bytes > SK_MEMINFO_DROPS * sizeof(info[0])) {
+    counters_.rx_kernel_drops += info[SK_MEMINFO_DROPS] - drops_seen_;  // it wraps
+    drops_seen_ = info[SK_MEMINFO_DROPS];
+  }
+  return counters_;
 }
 
 }  // namespace kilim::vhca

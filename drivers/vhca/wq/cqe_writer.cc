@@ -201,6 +201,10 @@ bool write_cqe(EngineContext& context, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op,
   return true;
 }
 
+bool client_has_read(Cq& cq) noexcept {
+  return !check_consumer(cq) || cq.consumer != 0;
+}
+
 bool change_ring(EngineContext& context, Cq& cq, Va buf, uint32_t cqe_count) noexcept {
   if (cq.error || !check_consumer(cq)) return false;
   if (unread(cq) >= cq.spec.cqe_count || unread(cq) >= cqe_count) return false;

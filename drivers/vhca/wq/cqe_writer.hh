@@ -84,6 +84,9 @@ bool complete_failed_send(EngineContext&, Qp&, const SendFailure&) noexcept;
 // An error entry (14) of a receive WQE.
 bool complete_failed_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
 
+// Whether the client has taken any entry so far, as its record says; true too where that is gone.
+bool client_has_read(Cq&) noexcept;
+
 // The ring becomes another one: an entry that says so is the last of the old ring, and counts.
 // False: the old ring has no room for it, or is gone.
 bool change_ring(EngineContext&, Cq&, Va buf, uint32_t cqe_count) noexcept;

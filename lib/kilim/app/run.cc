@@ -137,10 +137,10 @@ void report(const Frame& frame, const Program& program) {
     dropped += lane->dropped.read();
   }
   for (port::Port* p : frame.ports()) {
-    const port::PortStats s = p->stats();
-    missed += p->missed();
+    const port::PortStats s = p->all_stats();
+    missed += s.rx_missed;
     no_buffer += s.rx_no_buffer;
-    errors += s.rx_errors + s.tx_errors;
+    errors += s.all_rx_errors() + s.all_tx_errors();
   }
   std::printf("%s: received %" PRIu64 ", sent %" PRIu64 ", dropped %" PRIu64
               ", transmit full %" PRIu64 ", missed %" PRIu64 ", refills without buffer %" PRIu64

@@ -13,6 +13,7 @@
 #include "kilim/device/caps.hh"
 #include "kilim/device/objects.hh"
 #include "kilim/device/odp_statistics.hh"
+#include "kilim/device/port_losses.hh"
 #include "kilim/device/receive.hh"
 #include "kilim/flow/rule.hh"
 #include "kilim/mr/mkey_source.hh"
@@ -102,6 +103,9 @@ class Device {
   [[nodiscard]] virtual std::optional<uint64_t> out_of_buffer([[maybe_unused]] uint8_t port) const {
     return std::nullopt;
   }
+
+  // Frames that a port lost elsewhere, as out_of_buffer(). Reads sysfs files.
+  [[nodiscard]] virtual PortLosses losses([[maybe_unused]] uint8_t port) const { return {}; }
 
   // What stamps of completions mean now. EOPNOTSUPP: the device has no clock that the kernel reads.
   virtual Result<queue::DeviceClock> clock() {

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
     return Error{EOPNOTSUPP, "the device has no raw packet queues (CAP_NET_RAW may be missing)"};
   p->info_ = *info;
   if (Status s = check_sizes(p->parts_.defaults); !s) return s.error();
-  (void)p->missed();  // others' frames, before the port was created
+  (void)p->losses();  // others' frames, before the port was created
   return p;
 }
 

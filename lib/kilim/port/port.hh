@@ -24,7 +24,7 @@
 #include "kilim/flow/rule.hh"
 #include "kilim/mr/registrar.hh"
 #include "kilim/pool/pool.hh"
-#include "kilim/port/device_counter.hh"
+#include "kilim/port/loss_counters.hh"
 #include "kilim/port/queues.hh"
 #include "kilim/port/stats.hh"
 #include "kilim/port/steering.hh"
@@ -184,12 +184,15 @@ class Port {
   // cannot be reset stays down until stop().
   void revive(worker::Quiescence* workers) noexcept;
 
-  // Frames that the device dropped for lack of receive WQEs since the port was created, of all
-  // users of the device; 0 also where the device does not report it. Any thread; reads a sysfs file
-  // and waits as view() does.
-  [[nodiscard]] uint64_t missed();
+  // What the device tells of frames that were lost since the port was created, of all users of the
+  // device: the members of PortStats that stats() leaves at 0; 0 also where the device does not
+  // report it. Any thread; reads sysfs files and waits as view() does.
+  [[nodiscard]] PortStats losses();
+  [[nodiscard]] uint64_t missed() { return losses().rx_missed; }
+  // stats() and losses(). Any thread, also while the control lcore starts or stops the port.
+  [[nodiscard]] PortStats all_stats();
   // Any thread while nobody starts or stops the port. Counts since it was created, without
-  // missed().
+  // losses().
   [[nodiscard]] PortStats stats() const noexcept;
   // All that there is to tell, as a value. Any thread, also while the control lcore starts, stops
   // or changes the port: one waits for the other.
@@ -237,6 +240,7 @@ class Port {
                      pool::BufferCache& headers) noexcept;
   void restart_rx(RxSlot& rx, RxCaches caches) noexcept;
   [[nodiscard]] PortStats live() const noexcept;
+  [[nodiscard]] PortStats counts();  // all_stats(), under the lock
 
   PortParts parts_;
   device::PortInfo info_;
@@ -257,7 +261,7 @@ class Port {
   std::unordered_map<uint32_t, RuleSet> rules_;
   uint32_t next_rule_ = 1;
   Counter recoveries_;
-  DeviceCounter missed_;
+  LossCounters losses_;
   const Tap* tap_ = nullptr;
   PortStats before_;  // of queues that are gone
   LastErrors last_errors_;

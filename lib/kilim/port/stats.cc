@@ -20,8 +20,16 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   rx_too_long += o.rx_too_long;
   rx_discarded += o.rx_discarded;
   rx_missed += o.rx_missed;
+  rx_discards += o.rx_discards;
+  rx_damaged += o.rx_damaged;
+  rx_undersize += o.rx_undersize;
+  rx_oversize += o.rx_oversize;
+  rx_no_rule += o.rx_no_rule;
+  rx_cut += o.rx_cut;
+  rx_returned += o.rx_returned;
   rx_no_buffer += o.rx_no_buffer;
   tx_errors += o.tx_errors;
+  tx_lost += o.tx_lost;
   keys_bound += o.keys_bound;
   keys_ended += o.keys_ended;
   bind_errors += o.bind_errors;
@@ -120,9 +128,22 @@ PortStats Port::live() const noexcept {
   return sum;
 }
 
-uint64_t Port::missed() {
+PortStats Port::losses() {
   const std::lock_guard lock{shape_};
-  return missed_.read(parts_.device->out_of_buffer(parts_.number));
+  return losses_.read(*parts_.device, parts_.number);
+}
+
+// Frames that went back to a capture are not lost, though they lay in a queue that was stopped.
+PortStats Port::counts() {
+  PortStats sum = stats();
+  sum += losses_.read(*parts_.device, parts_.number);
+  sum.rx_discarded -= std::min(sum.rx_discarded, sum.rx_returned);
+  return sum;
+}
+
+PortStats Port::all_stats() {
+  const std::lock_guard lock{shape_};
+  return counts();
 }
 
 PortStats Port::stats() const noexcept {
@@ -142,10 +163,9 @@ PortView Port::view() {
              .started = started_,
              .info = info_,
              .sizes = rx_.empty() ? parts_.defaults : sizes_,
-             .stats = stats(),
+             .stats = counts(),
              .filter = filter_,
              .rss = rss_};
-  v.stats.rx_missed = missed_.read(parts_.device->out_of_buffer(parts_.number));
   if (!started_) return v;
   for (uint32_t q = 0; q < rx_.size(); q++) v.rx.push_back(rx_stats(q));
   for (uint32_t q = 0; q < tx_.size(); q++) v.tx.push_back(tx_stats(q));

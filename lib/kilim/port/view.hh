@@ -30,7 +30,7 @@ struct PortView {
   bool started = false;
   device::PortInfo info;         // as the port was found when it was created
   QueueSizes sizes;              // as configured; the defaults before that
-  PortStats stats;               // with rx_missed
+  PortStats stats;               // with losses()
   std::vector<RxQueueStats> rx;  // of a started port
   std::vector<TxQueueStats> tx;
   flow::Filter filter;

@@ -152,6 +152,39 @@ void a_recording_waits_until_the_ports_rules_stand() {
   EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 1);
 }
 
+// Queues come and go before anybody reads them: a driver that is set up twice, a port that is
+// stopped and started. Where a client has read a frame the recording goes on behind them.
+void a_recording_goes_back_where_nobody_has_read_it() {
+  const std::string file = "/proc/self/fd/" + std::to_string(memfd_create("recording", 0));
+  {
+    auto recorder = *make_wire("pcap::" + file);
+    for (uint8_t i = 0; i < 5; i++) recorder->send(make_frame({.payload = i}));
+  }
+  Rig r(false, "pcap:" + file);
+  std::size_t place = 0;
+  // Gets frames, reads some and goes; the bytes of what it read.
+  auto one_life = [&](std::size_t room, std::size_t reads) {
+    RawQueue q = r.queue(place++);
+    const auto rule = create_flow(*r.hca, q.qpn, everything());
+    CU_ASSERT_FATAL(rule.ok());
+    for (std::size_t i = 0; i < room; i++) r.receive(q, r.room(i), 2048);
+    r.run();
+    std::vector<std::size_t> read;
+    for (std::size_t i = 0; i < reads; i++) read.push_back(Rig::poll(q).byte_cnt.host());
+    CU_ASSERT(destroy_flow(*r.hca, *rule) == 0 && destroy_qp(*r.hca, q.qpn) == 0);
+    return read;
+  };
+  const std::size_t shortest = make_frame({.payload = 0}).size();
+  one_life(4, 0);
+  one_life(2, 0);
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_returned, 6);
+  CU_ASSERT(one_life(3, 1) == std::vector{shortest});
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_returned, 6);
+  one_life(2, 0);
+  CU_ASSERT(one_life(2, 2) == (std::vector{shortest + 3, shortest + 4}));
+  EQUAL(eth_port_counters(r.hca->eth, 1).rx_returned, 8);
+}
+
 void a_dead_adapter_takes_no_frame() {
   Rig r;
   RawQueue q = r.queue(0);
@@ -236,6 +269,8 @@ constexpr Case receiving[] = {
     {"who does not receive stops no sender", who_does_not_receive_stops_no_sender},
     {"a dead adapter takes no frame", a_dead_adapter_takes_no_frame},
     {"a recording waits for receive requests", a_recording_waits_for_receive_requests},
+    {"a recording goes back where nobody has read it",
+     a_recording_goes_back_where_nobody_has_read_it},
     {"a recording waits until the port's rules stand",
      a_recording_waits_until_the_ports_rules_stand},
     {"a frame that no rule wants is dropped and counted",

@@ -196,6 +196,32 @@ void a_receiver_that_does_not_take_loses_nothing_that_was_taken() {
   });
 }
 
+// Where nothing holds the sender back the kernel drops what finds no room, and says how much.
+void what_finds_no_room_at_the_receiver_is_counted() {
+  on_each_kind([](Ends& e) {
+    const std::string_view name = e.kind.name;
+    if (!name.starts_with("udp") && name != "af_packet" && name != "a tap that receives") return;
+    e.open_receiver();
+    constexpr uint64_t tries = 40'000, row = 40;
+    for (uint64_t n = 0; n < tries; n += row) {
+      e.tx->cork(true);  // frames of one length leave together
+      for (uint64_t i = 0; i < row; i++) (void)e.tx->send(make_frame({.payload = 1400}));
+      EQUAL(e.tx->flush(), true);
+      e.tx->cork(false);
+    }
+    uint64_t came = 0, dropped = 0;
+    for (int empty = 0; empty < 20; empty++) {
+      for (; !e.rx->peek().empty(); came++) e.rx->drop(), empty = 0;
+      dropped = e.rx->counters().rx_kernel_drops;
+      if (came + dropped == tries) break;
+      usleep(1000);
+    }
+    EQUAL(came + dropped, tries);
+    CU_ASSERT(came > 100 && dropped > 100);
+    EQUAL(e.rx->counters().rx_kernel_drops, dropped);  // asked for once more, counted once
+  });
+}
+
 void an_interface_has_its_index() {
   on_each_kind([](Ends& e) {
     const std::string name(interface_of_wire(e.kind.sender));
@@ -218,6 +244,8 @@ constexpr Case cases[] = {
     {"a waiting receiver is woken", a_waiting_receiver_is_woken},
     {"a receiver that does not take loses nothing that was taken",
      a_receiver_that_does_not_take_loses_nothing_that_was_taken},
+    {"what finds no room at the receiver is counted",
+     what_finds_no_room_at_the_receiver_is_counted},
     {"a wire that is an interface of the machine says which", an_interface_has_its_index},
 };
 
