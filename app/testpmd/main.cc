@@ -13,6 +13,7 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_log.h>
 
 #include "captures.hh"
 #include "cli/folded.hh"
@@ -217,6 +218,8 @@ int main(int argc, char** argv) {
   catch_signals();
   std::vector<char*> eal = line.eal;
   eal.push_back(nullptr);
+  // A port's driver says why it does not come up; that it does not, EAL's bus need not say too.
+  (void)rte_log_set_level_pattern("bus.vdev", RTE_LOG_CRIT);
   if (rte_eal_init(static_cast<int>(line.eal.size()), eal.data()) < 0) return say(eal_failed());
   auto& options = std::get<Options>(parsed);
   options.ports_asked = line.ports;

@@ -99,6 +99,11 @@ def refusals(b):
             assert part in done.stderr, (vdevs, own, part, done.stderr)
         if "meant?" in done.stderr:
             assert done.stderr.count("\n") == 1, done.stderr
+    # A wire that cannot be had is told once, in a line that fits, without what EAL's bus adds.
+    done = b.run([vdev(0, "pcap:no-such-file")])
+    said = done.stderr.splitlines()
+    assert sum("No such file" in line for line in said) == 1 and max(map(len, said)) < 130, done.stderr
+    assert "wire=pcap:no-such-file" in done.stderr and "failed to initialize" not in done.stderr, done.stderr
     for words in (["--help"], ["--", "--help"], ["-h"]):
         done = subprocess.run([b.program, *words], text=True, capture_output=True, timeout=SECONDS)
         assert done.returncode == 0, done

@@ -95,7 +95,7 @@ Result<AttachedState*> attach_here(const AttachConfig& config) {
   auto device = device_list::add({config, number, tree->path()});
   if (!device.ok()) return device.error();
   // Made now: a bad wire is the caller's to know, not the one's who opens the device.
-  auto instance = (*device)->instance();
+  auto instance = (*device)->instance(false);
   Status listed = instance.ok() ? tree->add((*device)->config(), (*device)->profile())
                                 : Status(instance.error());
   if (!listed.ok()) {

@@ -97,10 +97,10 @@ struct ForkHandlers {
   }
 };
 
-Result<Instance*> Device::instance() {
+Result<Instance*> Device::instance(bool tells) {
   const LockGuard guard(list_lock);
   if (Instance* instance = live(); instance != nullptr) return instance;
-  auto made = Instance::make(config_.attach, profile_);
+  auto made = Instance::make(config_.attach, profile_, tells);
   if (!made.ok()) return made.error();
   if (!end_watched) std::atexit(&at_end);
   end_watched = true;

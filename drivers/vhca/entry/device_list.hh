@@ -25,7 +25,8 @@ class Device {
   [[nodiscard]] const DeviceConfig& config() const noexcept { return config_; }
   [[nodiscard]] const Profile& profile() const noexcept { return profile_; }
   // This process's adapter, made where there is none yet.
-  Result<Instance*> instance();
+  // `tells`: why a wire cannot be had is said on stderr, for programs that only hear an errno.
+  Result<Instance*> instance(bool tells = true);
   // Null where there is none yet.
   [[nodiscard]] Instance* live() const noexcept { return live_.load(std::memory_order_acquire); }
 

@@ -66,12 +66,12 @@ Result<uint8_t> member_of(const Wire& wire) noexcept {
 
 // One for each port. A wire between processes tells them apart: they may be one program with one
 // seed.
-Status add_wires(const AttachConfig& config, HcaConfig& to) {
+Status add_wires(const AttachConfig& config, bool tells, HcaConfig& to) {
   for (const std::string& spec : config.wires) {
     std::string why;
     auto wire = make_wire(spec, &why);
     if (!wire.ok()) {
-      std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
+      if (tells) std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
       return wire.error();
     }
     if (config.shared) {
@@ -88,8 +88,8 @@ Status add_wires(const AttachConfig& config, HcaConfig& to) {
 
 }  // namespace
 
-Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
-                                                 const Profile& profile) {
+Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config, const Profile& profile,
+                                                 bool tells) {
   if (!dma::install()) return Error{ENOSYS, "cannot install the handler for bad client memory"};
   auto journal = open_journal(config);
   if (!journal.ok()) return journal.error();
@@ -115,7 +115,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config,
   hca_config.seed = config.seed;
   hca_config.fatal_at = config.fatal_at;
   hca_config.failing = failing;
-  const Status wired = add_wires(config, hca_config);
+  const Status wired = add_wires(config, tells, hca_config);
   if (!wired.ok()) return wired.error();
   hca_config.ips = ips_of(config);  // behind the wires: a tap: is there now
   hca_config.journal = journal->get();

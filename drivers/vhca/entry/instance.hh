@@ -21,7 +21,9 @@ class Instance {
  public:
   // EINVAL: a wire, linter or order that is not known; otherwise what kept the journal, a wire or
   // the thread from being made.
-  static Result<std::unique_ptr<Instance>> make(const AttachConfig& config, const Profile& profile);
+  // `tells`: why a wire cannot be had is said on stderr too.
+  static Result<std::unique_ptr<Instance>> make(const AttachConfig& config, const Profile& profile,
+                                                bool tells = true);
 
   [[nodiscard]] Hca& hca() noexcept { return *hca_; }
   // Runs the adapter if nobody else does at this moment.

@@ -198,9 +198,12 @@ std::string hint(std::string_view spec) {
   return found;
 }
 
+// Of a spec that is well formed only the reason is told, not what else a wire may be.
 std::string sentence(std::string_view spec, const Error& e) {
-  return "wire '" + std::string(spec) + "': " + e.what + hint(spec) + " (" + std::strerror(e.code) +
-         "); a wire is " + wire_spec_help + ".";
+  const std::string known = "wire '" + std::string(spec) + "': " + e.what;
+  const std::string code = std::string(" (") + std::strerror(e.code) + ")";
+  if (check(spec).ok()) return known + code + ".";
+  return known + hint(spec) + code + "; a wire is " + wire_spec_help + ".";
 }
 
 }  // namespace
