@@ -207,7 +207,6 @@ constexpr Lacking lacking[] = {
     {"rxq-share", "queues are not shared by ports"},
     {"eth-link-speed", "a virtual port has the speed of its device"},
     {"disable-link-check", "links are not waited for"},
-    {"disable-device-start", "port stop at the prompt"},
     {"no-lsc-interrupt", "link changes are not told"},
     {"no-rmv-interrupt", "the loss of a device ends the run"},
     {"print-event", "events are said as they come"},

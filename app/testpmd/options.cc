@@ -188,6 +188,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "portlist", "N[,N...]", parse_ports, "the same, as numbers and in this order: 0,2-3"},
     {0, "nb-ports", "N", &Options::nb_ports, "how many ports forward, from the first: 1 to 32; default all", {1, 32}},
     {0, "disable-rss", nullptr, &Options::disable_rss, "frames are not spread: all go to a port's first receive queue"},
+    {0, "disable-device-start", nullptr, &Options::no_device_start, "with -i: ports are started by port start at the prompt"},
     {0, "no-flush-rx", nullptr, &Options::no_flush_rx, "ethdevs: packets that wait when forwarding begins are forwarded"},
     {0, "enable-rx-cksum", nullptr, &Options::rx_cksum, "the device's verdict on checksums is kept, for set verbose 1; as a card's of mlx5 it calls right ones good and none bad"},
     {0, "enable-rx-timestamp", nullptr, &Options::rx_timestamp, "the time of arrival is kept"},
@@ -230,6 +231,10 @@ std::variant<Options, Exit> parse_options(int argc, char** argv) {
   if (const auto* exit = std::get_if<Exit>(&words)) return *exit;
   if (const int at = std::get<int>(words); at < argc)
     return Exit{1, std::string("the word ") + argv[at] + " is no option; --help lists all"};
+  if (o.no_device_start && !o.interactive)
+    return Exit{
+        1,
+        "--disable-device-start needs -i: ports are started at the prompt then (port start all)"};
   return o;
 }
 

@@ -36,6 +36,7 @@ std::optional<Exit> Session::make(const Options& options) {
 
 std::optional<Exit> Session::open() {
   options_.interactive = true;
+  options_.stopped.assign(RTE_MAX_ETHPORTS, options_.no_device_start);
   return make(options_);
 }
 

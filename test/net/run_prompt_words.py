@@ -10,12 +10,14 @@ import random
 import re
 import struct
 import sys
+import time
 
 import dpkt
 from dpkt.dpkt import in_cksum
 
 sys.dont_write_bytecode = True
-from prompt_bench import Seen, Until, ether, forwarded, ipv4, main, moved, pair, say, write  # noqa: E402
+from prompt_bench import (SECONDS, Seen, Until, ether, forwarded, ipv4, main, moved, pair, say, words, write)  # noqa: E402
+from prompt_session import Session  # noqa: E402
 from run_testpmd import vdev  # noqa: E402
 
 
@@ -254,5 +256,34 @@ def explains(b):
     assert "the last refusal: `port attach net_nothing0`: EAL: " in parts[4], parts[4]
 
 
+def recordings(b):
+    """A capture waits for forwarding: queues that come and go before have not eaten its frames."""
+    b.make("in.pcap", 41)
+    for own, lines in ((["--no-flush-rx"], []), ([], ["port stop 0", "port config all rxq 4", "port config all txq 4", "port start 0"]),
+                       ([], ["port stop 0", "port start 0", "port stop 0", "port config all rxd 256", "port start 0"]),
+                       (["--disable-device-start"], ["start", "csum set ip hw 0", "set fwd csum", "port start 0"])):
+        s = Session(words(b.program, [vdev(0, "pcap:in.pcap:out.pcap")], "--port-topology=loop", *own), b.folder, SECONDS)
+        try:
+            s.read()
+            for line in [*lines, "start"]:
+                time.sleep(0.2)  # time enough for a device to fill its queues
+                s.say(line)
+            while len(list(b.pcap.frames(b.path("out.pcap")))) < 41:
+                s.say("show port stats 0")
+                time.sleep(0.05)
+            s.say("stop")
+            s.write("quit")
+            out = s.log + s.rest()
+        finally:
+            s.kill()
+        sent, got = (sorted(f[14:34] for f in b.pcap.frames(b.path(name))) for name in ("in.pcap", "out.pcap"))
+        assert len(sent) == 41 and got == sent, (own, lines, len(got))
+        assert ("Not all ports were started" in out) == ("--disable-device-start" in own), out
+        stats = out[out.rindex("final statistics"):] if "final statistics" in out else out
+        assert "RX-discarded 41" not in stats, stats
+    done = b.run([vdev(0, "pcap:in.pcap")], "--disable-device-start")
+    assert done.returncode == 1 and "--disable-device-start needs -i" in done.stderr, done
+
+
 if __name__ == "__main__":
-    main((receives, sends, offloads, joins, explains), *sys.argv[1:])
+    main((recordings, receives, sends, offloads, joins, explains), *sys.argv[1:])
