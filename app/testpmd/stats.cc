@@ -9,6 +9,7 @@
 
 #include <rte_cycles.h>
 
+#include "cli/folded.hh"
 #include "cli/json.hh"
 
 namespace kilim::testpmd {
@@ -115,15 +116,13 @@ constexpr chooser::Way split_ways[] = {chooser::Way::copy, chooser::Way::gather_
 
 void print_split(std::FILE* to, const PortReport& p) {
   if (p.plan.empty()) return;
-  std::string sent = "sent:";
+  std::string line = "  split          " + p.plan + "; sent:";
   for (const chooser::Way w : split_ways)
-    sent.append(" ")
+    line.append(" ")
         .append(chooser::name_of(w))
         .append(" ")
         .append(std::to_string(p.sent_by[static_cast<std::size_t>(w)]));
-  Lines line(to, "split");
-  line.add("%s;", p.plan.c_str());
-  line.add("%s", sent.c_str());
+  std::fputs(cli::folded(line + "\n").c_str(), to);
 }
 
 void add_split(cli::JsonObject& to, const PortReport& p) {

@@ -245,7 +245,7 @@ def split(b):
         assert [s["copy"] + s["list"] + s["inline"] for s in by] == [200, 300], by
         assert never is None or not any(s[never] for s in by), by
         assert total["keys_bound"] == sum(s["inline"] for s in by), stats
-        assert len(re.findall(r"^  split .* to \d+ B \(.*\d+ ns\);\s+sent: copy \d", text, re.M)) == 2, text
+        assert len(re.findall(r"^  split [\s\S]*? to\s+\d+\s+B\s+\([\s\S]*?\d+\s+ns\);\s+sent:\s+copy\s+\d", text, re.M)) == 2, text
         if way in ("copy", "list", "key"):
             word = "inline" if way == "key" else way
             assert all(s["plan"].startswith(f"{word} to ") and s[word] > 30 for s in by), by
