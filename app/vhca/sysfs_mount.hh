@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts a tree of virtual devices into this process's own view of /sys: a mount namespace, and for an
-// ordinary user a user namespace. Called between fork and exec, but for what says otherwise.
+// Puts a tree of virtual devices into this process's own view of /sys: a mount namespace, and for
+// an ordinary user a user namespace. Called between fork and exec, but for what says otherwise.
 #pragma once
 
 #include <string>

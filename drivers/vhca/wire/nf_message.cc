@@ -28,9 +28,9 @@ NfMessages::NfMessages() {
 }
 
 void NfMessages::append(const void* from, std::size_t bytes) {
-  const auto* data = static_cast<const std::byte*>(from);
-  bytes_.insert(bytes_.end(), data, data + bytes);
-  bytes_.resize((bytes_.size() + unit - 1) / unit * unit);
+  const std::size_t at = bytes_.size();
+  bytes_.resize((at + bytes + unit - 1) / unit * unit);
+  std::memcpy(bytes_.data() + at, from, bytes);
 }
 
 // The sequence number tells what an answer is about; nothing asks.

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -30,8 +32,9 @@ constexpr int32_t priority = -1000;
 // several namespaces of theirs.
 std::string table_name(unsigned attempt) {
   static std::atomic<unsigned> made{0};
-  return "kilim-vhca-" + std::to_string(::getpid()) + "-" + std::to_string(made++) +
-         (attempt == 0 ? "" : "-" + std::to_string(attempt));
+  char name[64];
+  std::snprintf(name, sizeof name, "kilim-vhca-%d-%u-%u", ::getpid(), made++, attempt);
+  return name;
 }
 
 void put_table(NfMessages& m, const std::string& name) {

@@ -124,15 +124,15 @@ uint8_t hash_of(const Shown& s) {
 
 // A frame of the most usual kind in front, so that the port has something to remember wrongly.
 void odd_frames_are_spread_alike_by_both_kinds_of_rules() {
-  OddRig specs(true, false), buffers(true, true), general(false, false),
-      general_buffers(false, true);
+  OddRig specs(true, false), buffers(true, true), slow_specs(false, false),
+      slow_buffers(false, true);
   Rig::straight = true;
   const Bytes usual = make_frame({.tcp = false});
   for (const OddFrame& f : odd_frames()) {
     const OddRig::Came came = specs.pass({&usual, &f.frame});
     const bool alike = came == buffers.pass({&usual, &f.frame}) &&
-                       came == general.pass({&usual, &f.frame}) &&
-                       came == general_buffers.pass({&usual, &f.frame});
+                       came == slow_specs.pass({&usual, &f.frame}) &&
+                       came == slow_buffers.pass({&usual, &f.frame});
     if (!alike) std::printf("%s (%zu bytes)\n", f.name.c_str(), f.frame.size());
     CU_ASSERT(alike);
     EQUAL(came.bytes, f.frame.size());

@@ -184,14 +184,14 @@ struct Decapsulator {
 void a_tunnel_is_taken_off_or_the_drop_is_told() {
   Decapsulator d;
   const TunnelSpec gre{.carrier = Carrier::gre};
-  const std::size_t flags_at = outer_l4(gre), inner = make_frame(gre.inner).size();
+  const std::size_t gre_at = outer_l4(gre), inner = make_frame(gre.inner).size();
   struct Row {
     std::size_t flags, bytes;
   };
   for (const bool looped : {false, true})
     for (const Row& row : {Row{0x2000, inner}, {0x2001, inner}, {0x2002, 0}, {0x6000, 0}}) {
       Bytes frame = make_tunnel(gre);
-      put16(frame, flags_at, row.flags);
+      put16(frame, gre_at, row.flags);
       const uint64_t drops = d.drops(), filtered = d.filtered();
       EQUAL(d.pass(frame, looped), row.bytes);
       EQUAL(d.drops() - drops, row.bytes == 0 ? 1u : 0u);
@@ -199,12 +199,12 @@ void a_tunnel_is_taken_off_or_the_drop_is_told() {
     }
   // With an acknowledgement number (RFC 2637) the inner frame begins four bytes later.
   Bytes late = make_tunnel(gre);
-  put16(late, flags_at, 0x2081);
+  put16(late, gre_at, 0x2081);
   EQUAL(d.pass(late, false), inner - 4);
   // PPP in version 1 is none that is known.
   Bytes pptp = make_tunnel(gre);
-  put16(pptp, flags_at, 0x2001);
-  put16(pptp, flags_at + 2, 0x880b);
+  put16(pptp, gre_at, 0x2001);
+  put16(pptp, gre_at + 2, 0x880b);
   EQUAL(d.pass(pptp, false), 0u);
 }
 
