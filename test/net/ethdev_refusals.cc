@@ -9,7 +9,7 @@ namespace {
 
 using namespace kilim::test;
 
-constexpr uint16_t burst = 32;
+constexpr uint16_t one_burst = 32;
 constexpr uint32_t wire_mtu = 9000, longest = wire_mtu + 14 + 2 * 4;
 constexpr uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_VLAN_INSERT |
                               RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
@@ -35,7 +35,7 @@ rte_mbuf* in_one(const Bytes& frame) {
   return m;
 }
 
-rte_mbuf* tagged(rte_mbuf* m) {
+rte_mbuf* with_tag(rte_mbuf* m) {
   m->ol_flags |= RTE_MBUF_F_TX_VLAN;
   m->vlan_tci = 100;
   return m;
@@ -76,16 +76,16 @@ rte_mbuf* tso_with(EthPair& p) {
 const Packet bad[] = {
     {"one byte less than a header", [](EthPair&) { return in_one(Bytes(13)); }},
     {"the same in two mbufs", [](EthPair& p) { return p.near.load(Bytes(13), 7); }},
-    {"the same with a tag to put in", [](EthPair&) { return tagged(in_one(Bytes(13))); }},
+    {"the same with a tag to put in", [](EthPair&) { return with_tag(in_one(Bytes(13))); }},
     {"one byte", [](EthPair&) { return in_one(Bytes(1)); }},
     {"nothing", [](EthPair&) { return in_one({}); }},
     {"one byte more than the wire takes",
      [](EthPair&) { return in_one(frame_of(longest + 1, 0)); }},
     {"the same in pieces", [](EthPair& p) { return p.near.load(frame_of(longest + 1, 0), 1800); }},
-    {"too long with its tag", [](EthPair&) { return tagged(in_one(frame_of(longest - 3, 0))); }},
+    {"too long with its tag", [](EthPair&) { return with_tag(in_one(frame_of(longest - 3, 0))); }},
     {"segments too long", [](EthPair& p) { return tso(p, tcp_of(9100), longest - 53); }},
     {"segments too long with their tag",
-     [](EthPair& p) { return tagged(tso(p, tcp_of(9100), longest - 57)); }},
+     [](EthPair& p) { return with_tag(tso(p, tcp_of(9100), longest - 57)); }},
     {"no segment size", [](EthPair& p) { return tso(p, tcp_of(1000), 0); }},
     {"headers told too long", [](EthPair& p) { return tso(p, tcp_of(1000), 500, 4); }},
     {"headers told too short", [](EthPair& p) { return tso(p, tcp_of(1000), 500, -4); }},
@@ -116,26 +116,26 @@ const Packet bad[] = {
 
 // A bad packet at this place of a burst of good ones.
 void passes_the_others(EthPair& p, const Packet& what, uint16_t place) {
-  rte_mbuf* in[burst];
-  for (uint16_t i = 0; i < burst; i++)
+  rte_mbuf* in[one_burst];
+  for (uint16_t i = 0; i < one_burst; i++)
     in[i] = i == place ? what.make(p) : p.near.load(frame_of(100 + 3u * i, i));
   const uint64_t dropped = xstat(p.near, "tx_q0_dropped");
   rte_errno = 0;
-  const uint16_t prepared = rte_eth_tx_prepare(p.near.id, 0, in, burst);
+  const uint16_t prepared = rte_eth_tx_prepare(p.near.id, 0, in, one_burst);
   const int why = rte_errno;
-  EQUAL(rte_eth_tx_burst(p.near.id, 0, in, burst), burst);
-  const std::vector<rte_mbuf*> got = p.receive(p.far, burst - 1);
+  EQUAL(rte_eth_tx_burst(p.near.id, 0, in, one_burst), one_burst);
+  const std::vector<rte_mbuf*> got = p.receive(p.far, one_burst - 1);
   uint32_t right = 0;
   for (uint16_t i = 0; i < got.size(); i++) {
     const uint32_t number = i < place ? i : i + 1u;
     right += bytes_of(got[i]) == frame_of(100 + 3 * number, number);
     rte_pktmbuf_free(got[i]);
   }
-  const bool good = right == burst - 1 && prepared == place && why == EINVAL &&
+  const bool good = right == one_burst - 1 && prepared == place && why == EINVAL &&
                     xstat(p.near, "tx_q0_dropped") == dropped + 1;
   if (!good)
     std::printf("%s at %u: %u of %u others, prepare %u (errno %d), dropped %lu\n", what.name,
-                unsigned{place}, right, burst - 1u, unsigned{prepared}, why,
+                unsigned{place}, right, one_burst - 1u, unsigned{prepared}, why,
                 xstat(p.near, "tx_q0_dropped") - dropped);
   CU_ASSERT_TRUE(good);
 }
@@ -147,7 +147,7 @@ void the_others_of_a_burst_leave() {
     EthPair p(devargs);
     EQUAL_FATAL(p.start({.tx = offloads}), 0);
     for (const Packet& what : bad)
-      for (const int place : {0, 15, burst - 1})
+      for (const int place : {0, 15, one_burst - 1})
         passes_the_others(p, what, static_cast<uint16_t>(place));
     EQUAL(xstat(p.near, "tx_q0_recoveries"), 0);
     EQUAL(xstat(p.near, "tx_q0_lost"), 0);
@@ -178,7 +178,7 @@ const Good good[] = {
      longest},
     {"the same in pieces", [](EthPair& p) { return p.near.load(frame_of(longest, 0), 1800); }, 1,
      longest},
-    {"as long with its tag", [](EthPair&) { return tagged(in_one(frame_of(longest - 4, 0))); }, 1,
+    {"as long with its tag", [](EthPair&) { return with_tag(in_one(frame_of(longest - 4, 0))); }, 1,
      longest},
     {"segments as long", [](EthPair& p) { return tso(p, tcp_of(9100), longest - 54); }, 2, longest},
     {"a packet shorter than its segments", [](EthPair& p) { return tso(p, tcp_of(700), 10000); }, 1,
