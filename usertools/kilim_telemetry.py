@@ -106,7 +106,7 @@ class Client:
         answer = next(iter(answer.values()))
         if isinstance(answer, dict) and set(answer) == {"error"}:
             raise TelemetryError(f"{command}: {answer['error']}")
-        if answer is not None and not isinstance(answer, dict):
+        if answer is not None and not isinstance(answer, list if command == "/" else dict):   # "/" lists commands
             raise TelemetryError(f"the program at {self.path} answers {command} with what is no object")
         return answer
 

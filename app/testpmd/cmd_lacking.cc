@@ -69,7 +69,10 @@ constexpr CommandRow lacking_rows[] = {
     {"tx_vlan set <port> <n> <n>", lacks, nullptr},
     {"port config all speed|loopback|txpt|txht|txwt|rxpt <rest>", lacks, nullptr},
     {"port config all rxht|rxwt|txfreet|txrst|rxfreet <rest>", lacks, nullptr},
-    {"port config all rss ether|port|vxlan|geneve|nvgre|vxlan-gpe", lacks, nullptr},
+    {"port config all rss ether|port|vxlan|geneve|nvgre|vxlan-gpe|tunnel|vlan|gtpu|eth|s-vlan|"
+     "c-vlan|esp|ah|l2tpv3|pfcp|pppoe|ecpri|mpls|ipv4-chksum|l4-chksum|l2tpv2|l3-pre96|l3-pre64|"
+     "l3-pre56|l3-pre48|l3-pre40|l3-pre32|l2-dst-only|l2-src-only|rsstype_id",
+     lacks, nullptr},
     {"port config all rss <n>", lacks, nullptr},
     {"port config mtu|dcb|bypass <rest>", lacks, nullptr},
     {"port config <port> speed|loopback|rxq|txq|dcb|udp_tunnel_port <rest>", lacks, nullptr},

@@ -238,7 +238,7 @@ constexpr CommandRow rss_rows[] = {
      "By which of a tunnel's headers frames are spread; inner: in VXLAN and GRE by those inside."},
     {"port config all rss all|default|none|ip|tcp|udp|sctp|ipv4|ipv4-frag|ipv4-tcp|ipv4-udp|"
      "ipv4-sctp|ipv4-other|ipv6|ipv6-frag|ipv6-tcp|ipv6-udp|ipv6-sctp|ipv6-other|ipv6-ex|"
-     "ipv6-tcp-ex|ipv6-udp-ex|l2-payload",
+     "ipv6-tcp-ex|ipv6-udp-ex|l2-payload|l3-src-only|l3-dst-only|l4-src-only|l4-dst-only",
      config_rss, "By what frames are spread; default: all that a port can."},
     {"port config <port> rss-hash-key ipv4|ipv4-frag|ipv4-tcp|ipv4-udp|ipv4-sctp|ipv4-other|ipv6|"
      "ipv6-frag|ipv6-tcp|ipv6-udp|ipv6-sctp|ipv6-other|ipv6-ex|ipv6-tcp-ex|ipv6-udp-ex|l2-payload "

@@ -63,13 +63,19 @@ class Receiver:
         self.wait(lambda: self.reports >= 1)
 
     def read(self):
-        total = False
+        total, drops = False, None
         for line in self.process.stdout:
             total = total and not line.startswith("----") or line.startswith("all ports")
             if total and (m := re.match(r"  RX-packets +(\d+)", line)):
-                self.counts = {"RX-packets": int(m.group(1))}
+                counts = {"RX-packets": int(m.group(1))}
             elif total and line.startswith("  drops:"):
-                self.counts |= {k: int(v) for k, v in re.findall(r"([RT]X-[a-z-]+) (\d+)", line)}
+                drops = line
+            elif drops is not None and line.startswith(" " * 16):   # a line of causes goes on in the next one
+                drops += line
+                continue
+            if drops is not None and drops.rstrip()[-1] != ",":
+                counts |= {k: int(v) for k, v in re.findall(r"([RT]X-[a-z-]+) (\d+)", drops)}
+                self.counts, drops = counts, None
                 self.reports += 1
 
     def wait(self, done):

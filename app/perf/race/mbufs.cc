@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "kilim/queue/eth_packet.hh"
 #include "kilim/queue/sge.hh"
 
 namespace kilim::race {
@@ -53,6 +54,8 @@ void KilimMbufs::make_tx(bool offloads) {
   tx.fast_free = !offloads;
   tx.tags = tx.checksums = offloads;
   tx.max_tso = offloads ? 1 << 18 : 0;
+  tx.max_frame = queue::detail::max_frame;
+  tx.plain_least = queue::ether_header_bytes;
   tx.keys.use(memory);
 }
 

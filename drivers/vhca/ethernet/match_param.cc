@@ -18,7 +18,7 @@ constexpr std::size_t smac_at = 0, ether_type_at = 6, dmac_at = 8, vlan_at = 14,
 constexpr unsigned cvlan_tag = 0x80, svlan_tag = 0x40, frag = 0x20, ip_version_shift = 1;
 constexpr unsigned version_bits = 0x1e;
 constexpr uint16_t type_qinq = 0x88a8;
-constexpr uint8_t protocol_tcp = 6;
+constexpr uint8_t ip_protocol_tcp = 6;
 
 using Frame = std::span<const std::byte>;
 
@@ -72,7 +72,7 @@ void add_packet(MatchParam& m, Frame f, const PacketView& v) noexcept {
   if (v.ip_version == 0) return;
   add_layer3(m, f, v);
   if (v.ports_at == 0) return;
-  const bool tcp = v.protocol == protocol_tcp;
+  const bool tcp = v.protocol == ip_protocol_tcp;
   copy(m, tcp ? tcp_at : udp_at, f, v.ports_at, 4);
   if (!tcp || v.ports_at + tcp_flags + 2 > f.size()) return;
   // Nine flags, the first one in front of the byte of the others.
@@ -200,7 +200,7 @@ void put_layers(const FlowSpec& s, const Buffers& to) noexcept {
   to.set_bits(protocol_at, s.ip.protocol, s.ip_mask.protocol);
   if (s.l4_protocol == 0) return;
   to.set_bits(protocol_at, s.l4_protocol, 0xff);
-  const std::size_t ports = s.l4_protocol == protocol_tcp ? tcp_at : udp_at;
+  const std::size_t ports = s.l4_protocol == ip_protocol_tcp ? tcp_at : udp_at;
   to.set_number(ports, s.ports.src, s.ports_mask.src);
   to.set_number(ports + 2, s.ports.dst, s.ports_mask.dst);
 }

@@ -104,7 +104,8 @@ std::size_t Hca::run(std::size_t budget) {
   return run_engine(*this, budget);
 }
 
-void Hca::wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const {
+void Hca::wait_set(std::vector<int>& fds, uint64_t& deadline_ns) {
+  if (eth.losses_news) eth_show_losses(eth);  // a sleep may be long
   deadline_ns = next_deadline(*this);
   eth_wait_set(eth, fds, deadline_ns);
 }

@@ -114,7 +114,7 @@ struct Hca : Engine {
   std::size_t run(std::size_t budget = 256);
   // Something to wait for when idle: wires' descriptors, and the next timer (CLOCK_MONOTONIC
   // nanoseconds; UINT64_MAX: none).
-  void wait_set(std::vector<int>& fds, uint64_t& deadline_ns) const;
+  void wait_set(std::vector<int>& fds, uint64_t& deadline_ns);
   // Whether a turn would find nothing at all to look at. Without `lock`: any thread.
   bool idle() const noexcept;
   // Destroyed queues have left something to be sent: run() sends it.

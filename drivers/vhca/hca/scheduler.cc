@@ -186,7 +186,6 @@ uint64_t next_deadline(const Hca& h) noexcept {
   uint64_t deadline = roce_deadline(h.roce);
   if (h.connections) deadline = std::min(deadline, h.connections->deadline());
   if (h.guest != nullptr) deadline = std::min(deadline, h.guest->deadline());
-  if (h.eth.losses_news) deadline = std::min(deadline, h.eth.losses_due_ns);
   for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
   for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
   for (const Qp* qp = h.context.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {

@@ -95,13 +95,6 @@ void remove_socket(int folder, uint32_t slot) noexcept {
     (void)!unlinkat(folder, name, 0);
 }
 
-// Sockets behind the last slot in use belong to nobody who lives.
-void sweep(int folder, uint32_t from) noexcept {
-  for (uint32_t slot = from; slot < Slots::count && SlotFile(slot).exists(folder); slot++) {
-    if (Fd lock = try_lock(folder, slot)) remove_socket(folder, slot);
-  }
-}
-
 // The address that the table of a slot names for this GID. Whoever wrote it may have written
 // anything, and the file may be none.
 std::optional<Mac> find_in(int folder, uint32_t slot, const Gid& gid) noexcept {
@@ -125,18 +118,35 @@ struct ServiceFile {
   }
 };
 
-// What who had the slot before said of its listeners, and its notes.
-void remove_services(int folder, uint32_t slot) noexcept {
+// The slot that a listener's file or a note is of; count: it is neither.
+uint32_t slot_of_name(std::string_view name) noexcept {
+  uint32_t slot = Slots::count;
+  if (!name.starts_with("service-") && !name.starts_with("note-")) return slot;
+  const std::string_view digits = name.substr(name.rfind('-') + 1);
+  const auto read = std::from_chars(digits.begin(), digits.end(), slot);
+  return read.ec == std::errc{} && read.ptr == digits.end() ? slot : Slots::count;
+}
+
+// Removes what slots said of their listeners, and their notes, where `is_gone` says so of a slot.
+template <typename IsGone>
+void remove_said(int folder, IsGone is_gone) noexcept {
   DIR* names = fdopendir(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (names == nullptr) return;
-  char end[16];
-  std::snprintf(end, sizeof(end), "-%u", slot);
   while (const dirent* entry = readdir(names)) {
-    const std::string_view name = entry->d_name;
-    const bool kind = name.starts_with("service-") || name.starts_with("note-");
-    if (kind && name.ends_with(end)) (void)!unlinkat(folder, entry->d_name, 0);
+    const uint32_t slot = slot_of_name(entry->d_name);
+    if (slot < Slots::count && is_gone(slot)) (void)!unlinkat(folder, entry->d_name, 0);
   }
   closedir(names);
+}
+
+// Sockets behind the last slot in use, and what their slots said, belong to no living process.
+void sweep(int folder, uint32_t from) noexcept {
+  for (uint32_t slot = from; slot < Slots::count && SlotFile(slot).exists(folder); slot++) {
+    if (Fd lock = try_lock(folder, slot)) remove_socket(folder, slot);
+  }
+  remove_said(folder, [&](uint32_t slot) {
+    return slot >= from && static_cast<bool>(try_lock(folder, slot));
+  });
 }
 
 }  // namespace
@@ -181,7 +191,7 @@ Status Slots::take_lowest() {
   for (uint32_t slot = 0; slot < count; slot++) {
     if (Fd lock = try_lock(folder_.get(), slot)) {
       (void)!ftruncate(lock.get(), 0);  // the table of who was there before
-      remove_services(folder_.get(), slot);
+      remove_said(folder_.get(), [slot](uint32_t other) { return other == slot; });
       lock_ = std::move(lock);
       own_ = slot;
       end_ = slot + 1;

@@ -40,8 +40,10 @@ class NoPipeSignal {
   }
   ~NoPipeSignal() {
     constexpr timespec at_once{0, 0};
+    const int kept = errno;  // write(2)'s, which the caller tells
     if (!theirs_) (void)sigtimedwait(&pipe_, nullptr, &at_once);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = kept;
   }
   NoPipeSignal(const NoPipeSignal&) = delete;
   NoPipeSignal& operator=(const NoPipeSignal&) = delete;

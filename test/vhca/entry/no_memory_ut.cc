@@ -183,13 +183,19 @@ void the_address_space_may_be_used_up() {
     EQUAL(answer_of([&] { return fill_the_address_space(config); }), 0);
 }
 
+// A pair that the compiler may not leave out.
+void allocate_one() {
+  int* volatile one = new int(3);
+  delete one;
+}
+
 // Nothing left of the reserve, and no room to fill it.
 bool use_up_the_reserve() {
   if (!memory_reserve::fill()) return false;
   const memory_reserve::Scope scope;
   while (!memory_reserve::exhausted()) {
     until_failure.store(0);
-    delete new int(3);
+    allocate_one();
   }
   const rlim_t limit = address_space() + (rlim_t{1} << 20);
   const rlimit tight{limit, limit};
@@ -236,7 +242,7 @@ void the_clients_allocations_are_its_own() {
           std::set_new_handler(&handler_of_the_client);
           if (!memory_reserve::fill() || !memory_reserve::whole()) return 1;
           until_failure.store(0);
-          delete new int(3);  // ours answers that it is none of its business
+          allocate_one();  // ours answers that it is none of its business
           if (asked.load() != 1) return 2;
           return memory_reserve::whole() ? 0 : 3;
         }),
@@ -245,7 +251,7 @@ void the_clients_allocations_are_its_own() {
           if (!memory_reserve::fill()) return 1;
           const memory_reserve::Scope scope;
           until_failure.store(0);
-          delete new int(3);
+          allocate_one();
           if (memory_reserve::whole() || memory_reserve::exhausted()) return 2;
           return memory_reserve::fill() ? 0 : 3;
         }),

@@ -20,6 +20,7 @@
 #include "vhca/entry/mapped_file.hh"
 #include "vhca/entry/netdev.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/ethernet/port_losses.hh"
 
 using namespace kilim;
 using namespace kilim::vhca;
@@ -202,7 +203,7 @@ void nobody_cuts_a_statistic_off() {
   const DeviceConfig config = device_named("some0", 7);
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   const std::string faults = "class/infiniband_verbs/uverbs7/num_page_faults";
-  const std::string files[] = {faults, "devices/some0.odp", "devices/some0.out_of_buffer",
+  const std::string files[] = {faults, "devices/some0.odp", "devices/some0.port_counters",
                                "class/infiniband/some0/ports/1/hw_counters/out_of_buffer"};
   for (const std::string& name : files) {
     const std::string path = tree->path() + "/" + name;
@@ -226,8 +227,9 @@ void another_file_in_a_statistics_place_is_not_mapped() {
   CU_ASSERT_FATAL(tree.ok() && other.ok());
   const DeviceConfig config = device_named("some0", 7);
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok() && other->add(config, Profile{}).ok());
-  const std::string name = "devices/some0.out_of_buffer", path = tree->path() + "/" + name;
-  const auto maps = [&] { return map_file(tree->path(), name, sizeof(uint64_t)) != nullptr; };
+  const std::string name = "devices/some0.port_counters", path = tree->path() + "/" + name;
+  constexpr std::size_t bytes = sizeof(uint64_t) * (1 + port_losses.size());
+  const auto maps = [&] { return map_file(tree->path(), name, bytes) != nullptr; };
   CU_ASSERT_TRUE(maps());
   CU_ASSERT_TRUE(map_file(tree->path(), name, 4096) == nullptr);
   std::filesystem::remove(path);
