@@ -33,12 +33,14 @@ struct Recovery {
 
 namespace detail {
 
-// Polls a completion queue once; returns the number of completions.
-template <typename Sink>
-uint32_t drain_once(queue::Cq& cq, Sink& sink) noexcept {
+// Polls a completion queue once; returns the number of completions. Those of sends that an earlier
+// recovery has given up, and told of as lost, are passed over.
+template <typename Rq, typename Sink>
+uint32_t drain_once(const Recovery<Rq>& r, queue::Cq& cq, Sink& sink) noexcept {
   queue::Completion c[16];
   const uint32_t n = cq.poll(c);
-  for (uint32_t i = 0; i < n; i++) sink.completed(c[i]);
+  for (uint32_t i = 0; i < n; i++)
+    if (!c[i].of_requester() || !r.sq.idle()) sink.completed(c[i]);
   return n;
 }
 
@@ -63,8 +65,8 @@ Status recover(const Recovery<Rq>& r, Sink& sink) noexcept {
   do {
     uint32_t n = 0;
     if (alive) r.device.progress();
-    n += detail::drain_once(r.send_cq, sink);
-    if (r.recv_cq != nullptr) n += detail::drain_once(*r.recv_cq, sink);
+    n += detail::drain_once(r, r.send_cq, sink);
+    if (r.recv_cq != nullptr) n += detail::drain_once(r, *r.recv_cq, sink);
     if (n == 0 && !alive) break;
   } while (!detail::drained(r) && Clock::now() < deadline);
   r.sq.abandon([&sink](uint64_t id, bool signalled) noexcept { sink.lost(id, signalled); });

@@ -181,7 +181,8 @@ class Port {
   // Control lcore, now and then while the port is started: recovers failed queues, one step a call:
   // it takes them from their workers, drains and resets them; their packets are lost. `workers`
   // tells when the workers keep away; null: the caller serves the queues itself. A queue that
-  // cannot be reset stays down until stop().
+  // cannot be reset stays down and is tried again, each time after a longer pause (port/retry.hh),
+  // unless the device is lost.
   void revive(worker::Quiescence* workers) noexcept;
 
   // What the device tells of frames that were lost since the port was created, of all users of the
@@ -234,6 +235,8 @@ class Port {
   Result<RuleSet> lay_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t set);
   Status change_own_rules(const flow::Filter& filter, const flow::Rss& rss);
   [[nodiscard]] bool down(std::size_t index) const noexcept;
+  [[nodiscard]] bool may_try(const Revival& r) noexcept;
+  void tried(Revival& r, bool back) noexcept;
   void hold(std::size_t index, bool on) noexcept;
   Status revive_one(std::size_t index) noexcept;
   Status revive_pair(std::size_t index, pool::BufferCache& cache,

@@ -16,6 +16,7 @@
 #include "kilim/device/owned.hh"
 #include "kilim/pool/pool.hh"
 #include "kilim/port/packet_gather.hh"
+#include "kilim/port/retry.hh"
 #include "kilim/port/tap.hh"
 
 namespace kilim::port {
@@ -134,10 +135,13 @@ struct TxSetup {
 // How far the recovery of a receive work queue is, or of the failed queues of a queue pair's number
 // (its transmit queue, PacketGather and receive queue).
 struct Revival {
-  enum class Stage : uint8_t { up, leaving, dead };
+  // held: the workers keep away, and what was tried failed; it is tried again.
+  enum class Stage : uint8_t { up, leaving, held };
   Stage stage = Stage::up;
-  bool pair = false;   // the raw packet queue pair failed
-  uint64_t token = 0;  // of the workers' quiescence
+  bool pair = false;    // the raw packet queue pair failed and is not back
+  bool gather = false;  // likewise the PacketGather's
+  uint64_t token = 0;   // of the workers' quiescence
+  Retry retry;          // while held
 };
 
 // A receive queue. The order of the members matters: what is made last is destroyed first.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Brings queues of a started port back to work after an error: they are held, their workers keep
-// away from then on, the queue pair is drained and reset, and they are given back. Each queue by
-// itself (receive work queues: rx_queues.cc); a carried receive queue with its pair. Control lcore.
+// away from then on, the queue pair is drained and reset, and they are given back; where that fails
+// they stay held until it succeeds. Each queue by itself (receive work queues: rx_queues.cc); a
+// carried receive queue with its pair. Control lcore.
 #include <cerrno>
 
 #include "kilim/device/recovery.hh"
@@ -66,10 +67,26 @@ void Port::revive(worker::Quiescence* workers) noexcept {
   if (with_rwqs()) revive_rwqs(workers);
 }
 
+// A lost device does not come back, so what is held there is left as it is.
+bool Port::may_try(const Revival& r) noexcept {
+  if (r.stage != Revival::Stage::held) return true;
+  return r.retry.due(Retry::now_ns()) && !device().lost();
+}
+
+void Port::tried(Revival& r, bool back) noexcept {
+  if (back) {
+    recoveries_.add(1);
+    r = {};
+  } else {
+    r.stage = Revival::Stage::held;
+    r.retry.failed(Retry::now_ns());
+  }
+}
+
 void Port::revive_pairs(worker::Quiescence* workers) noexcept {
   for (std::size_t i = 0; i < tx_.size(); i++) {
     Revival& r = tx_[i].revival;
-    if (r.stage == Revival::Stage::dead || (r.stage == Revival::Stage::up && !down(i))) continue;
+    if ((r.stage == Revival::Stage::up && !down(i)) || !may_try(r)) continue;
     if (r.stage == Revival::Stage::up) {
       const RxSlot* rx = carried_by(i);
       r.pair = tx_[i].queue->failed || (rx != nullptr && rx->queue->failed);
@@ -77,12 +94,11 @@ void Port::revive_pairs(worker::Quiescence* workers) noexcept {
       if (workers != nullptr) r.token = workers->start();
       r.stage = Revival::Stage::leaving;
     }
-    if (workers != nullptr && !workers->passed(r.token)) continue;
-    r.stage = Revival::Stage::dead;
-    if (!revive_one(i)) continue;
-    recoveries_.add(1);
-    r.stage = Revival::Stage::up;
-    hold(i, false);
+    if (r.stage == Revival::Stage::leaving && workers != nullptr && !workers->passed(r.token))
+      continue;
+    const bool back = revive_one(i).ok();
+    tried(r, back);
+    if (back) hold(i, false);
   }
 }
 
@@ -92,10 +108,13 @@ Status Port::revive_one(std::size_t index) noexcept {
   TxSlot& tx = tx_[index];
   pool::BufferCache cache(tx.setup.cache->pool());
   pool::BufferCache headers(header_cache(tx.setup).pool());
-  if (tx.revival.pair)
+  Revival& r = tx.revival;
+  if (r.pair)
     if (Status s = revive_pair(index, cache, headers); !s) return s;
-  if (tx.gather == nullptr || !tx.gather->broken()) return Done{};
-  return tx.gather->revive(cache, headers);
+  r.pair = false;
+  // A try that failed has ended what the binder knows of the error, so it is kept here.
+  r.gather = r.gather || (tx.gather != nullptr && tx.gather->broken());
+  return r.gather ? tx.gather->revive(cache, headers) : Done{};
 }
 
 Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,

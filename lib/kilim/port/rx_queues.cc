@@ -11,11 +11,6 @@ namespace {
 
 constexpr uint64_t return_look_ns = 5'000'000;  // between two looks whether a queue is back
 
-uint64_t clock_ns() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
 }  // namespace
 
 bool Port::left_by(worker::Quiescence* workers) noexcept {
@@ -55,7 +50,7 @@ Status Port::make_rwq(RxSlot& rx) {
 }
 
 // The doorbell record is cleared when the queue becomes READY (rdma-core providers/mlx5, verbs.c,
-// mlx5_modify_wq()), so receives are posted afterwards.
+// mlx5_modify_wq()), so receives are posted afterwards. After an error the queue is in RESET.
 Status Port::run_rx(RxSlot& rx, RxCaches caches) noexcept {
   burst::RxQueue& q = *rx.queue;
   if (Status s = device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s) return s;
@@ -67,8 +62,9 @@ Status Port::run_rx(RxSlot& rx, RxCaches caches) noexcept {
   q.cq.release_owner();
   caches.release_owner();
   use_caches(q, caches_of(rx.setup));
-  if (posted == 0) return Error{ENOMEM, "no packet buffer is free for the receive queue"};
-  return Done{};
+  if (posted != 0) return Done{};
+  (void)halt_rx(rx, caches);
+  return Error{ENOMEM, "no packet buffer is free for the receive queue"};
 }
 
 // In RESET the device writes neither buffers nor CQEs, so what is posted is the port's again.
@@ -111,10 +107,7 @@ Status Port::start_rx(uint32_t queue) {
   RxSlot& rx = rx_[queue];
   if (!rx.stopped) return Done{};
   OwnRxCaches caches(rx.setup);
-  if (Status s = run_rx(rx, caches.both()); !s) {
-    (void)halt_rx(rx, caches.both());
-    return s;
-  }
+  if (Status s = run_rx(rx, caches.both()); !s) return s;
   rx.stopped.set(false);
   rx.queue->failed.set(false);
   return Done{};
@@ -140,7 +133,7 @@ void Port::arm_rx(uint32_t queue) noexcept {
 void Port::watch_rx(uint32_t queue, worker::WaitSet& set) const noexcept {
   const RxSlot& rx = rx_[queue];
   if (rx.queue->failed)
-    set.until(clock_ns() + return_look_ns);
+    set.until(Retry::now_ns() + return_look_ns);
   else
     set.add(rx.cq->events.fd);
 }
@@ -161,18 +154,17 @@ Status Port::strip_vlan(uint32_t queue, bool on) {
 void Port::revive_rwqs(worker::Quiescence* workers) noexcept {
   for (RxSlot& rx : rx_) {
     Revival& r = rx.revival;
-    if (rx.stopped || r.stage == Revival::Stage::dead || !rx.queue->failed) continue;
+    if (rx.stopped || !rx.queue->failed || !may_try(r)) continue;
     if (r.stage == Revival::Stage::up) {
       if (workers != nullptr) r.token = workers->start();
       r.stage = Revival::Stage::leaving;
     }
-    if (workers != nullptr && !workers->passed(r.token)) continue;
-    r.stage = Revival::Stage::dead;
+    if (r.stage == Revival::Stage::leaving && workers != nullptr && !workers->passed(r.token))
+      continue;
     OwnRxCaches caches(rx.setup);
-    if (!halt_rx(rx, caches.both()) || !run_rx(rx, caches.both())) continue;
-    recoveries_.add(1);
-    r.stage = Revival::Stage::up;
-    rx.queue->failed.set(false);
+    const bool back = halt_rx(rx, caches.both()).ok() && run_rx(rx, caches.both()).ok();
+    tried(r, back);
+    if (back) rx.queue->failed.set(false);
   }
 }
 
