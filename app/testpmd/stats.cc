@@ -91,9 +91,11 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, 
     for (const CountRow& r : drops) lost.add("%s %" PRIu64 ",", r.label, c.*r.value);
     lost.add("TX-dropped %" PRIu64, tx_dropped);
   }
-  if (c.rx_cut != 0)
-    std::fprintf(to, "  RX-cut         %" PRIu64 " frames of which the capture has the beginning\n",
-                 c.rx_cut);
+  if (c.rx_cut != 0) {
+    Lines cut(to, "RX-cut");
+    cut.add("%" PRIu64 " frames of which", c.rx_cut);
+    cut.add("the capture has the beginning");
+  }
   if (c.recoveries != 0) std::fprintf(to, "  recoveries     %" PRIu64 "\n", c.recoveries);
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
 }
@@ -271,12 +273,12 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
   }
   std::fprintf(to, "all ports\n");
   print_counts(to, r.total(), r.tx_dropped(), r.uses_keys);
-  if (r.measures_latency) std::fputs(latency_text(r.latency).c_str(), to);
+  if (r.measures_latency) std::fputs(cli::folded(latency_text(r.latency)).c_str(), to);
   std::fprintf(to, "  %-14s %" PRIu64 ", %.3f Mpps\n", "forwarded", r.forwarded, r.mpps());
   {
     Lines cycles(to, "cycles");
-    cycles.add("library %.0f a packet, virtual device %.0f;", r.library_cycles(),
-               r.device_cycles());
+    cycles.add("library %.0f a packet,", r.library_cycles());
+    cycles.add("virtual device %.0f;", r.device_cycles());
     cycles.add("the lcores were idle, or the system took");
     cycles.add("them, for %.0f%% of the time", 100 * r.idle_share());
   }
