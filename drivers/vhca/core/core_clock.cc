@@ -53,7 +53,7 @@ CoreClock::~CoreClock() {
 }
 
 int CoreClock::fd() noexcept {
-  if (fd_) return fd_.get();
+  if (fd_ || shown()) return fd_.get();
   // Clients map the same page (uverbs/uar.cc).
   Fd fd = sealed_memory("vhca-clock", clock_page_bytes);
   if (!fd) return -1;
@@ -62,6 +62,12 @@ int CoreClock::fd() noexcept {
   fd_ = std::move(fd);
   word_.store(static_cast<uint64_t*>(page), std::memory_order_release);
   return fd_.get();
+}
+
+// A number that the client has closed and used again is the client's.
+void CoreClock::show_no_more() noexcept {
+  if (!is_sealed_memory(fd_.get(), clock_page_bytes)) (void)fd_.release();
+  fd_.reset();
 }
 
 void CoreClock::store(uint64_t* word, uint64_t now_ns) noexcept {

@@ -23,6 +23,9 @@ class CoreClock {
 
   // The page's memory, made at the first call; -1: there is none to be had. Adapter's lock held.
   int fd() noexcept;
+  // Closes the memory's descriptor, after which a page that was made is not shown to further
+  // clients; those that have it mapped go on to read the time. Adapter's lock held.
+  void show_no_more() noexcept;
   // Whether anybody has asked for the page.
   [[nodiscard]] bool shown() const noexcept {
     return word_.load(std::memory_order_relaxed) != nullptr;

@@ -95,7 +95,10 @@ int UarSet::free(uint32_t index) {
   Uar* uar = at(index);
   if (uar == nullptr) return -EINVAL;
   if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
-  uar->fd.reset();  // the mapping stays, ours and the client's
+  // The mapping stays, ours and the client's. A number that the client has closed and used again is
+  // the client's.
+  if (!is_sealed_memory(uar->fd.get(), prm::uar::page_bytes)) (void)uar->fd.release();
+  uar->fd.reset();
   kept_[index - 1] = std::move(uars_[index - 1]);
   return 0;
 }

@@ -20,6 +20,7 @@ bool unplug(Hca& h) noexcept {
   h.roce.full = nullptr;
   h.roce.full_until_ns = 0;
   for (std::unique_ptr<Wire>& wire : h.config.wires) wire.reset();
+  h.clock.show_no_more();
   return true;
 }
 

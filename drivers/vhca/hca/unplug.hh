@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an adapter that nobody will open again gives back: its wires, with their descriptors and
-// their places. Adapter's lock held; nobody waits on the wires meanwhile.
+// their places, and its clock's descriptor. Adapter's lock held; nobody waits on the wires
+// meanwhile.
 #pragma once
 
 namespace kilim::vhca {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "doorbell_page_cases.hh"
 #include "kilim/base/fd.hh"
@@ -113,7 +114,22 @@ void nobody_cuts_off_what_the_adapter_maps() {
   }
 }
 
+// A program closes all numbers (closefrom(3)) and opens files of its own.
+void a_page_that_is_freed_closes_no_strangers_file() {
+  PageClient c;
+  DeviceFile::Mapping m;
+  EQUAL_FATAL(c.file->mmap({c.offset, 4096, PROT_WRITE, MAP_SHARED, -1}, m), 0);
+  const Fd strange(::memfd_create("strange", 0));
+  EQUAL_FATAL(::dup2(strange.get(), m.map_fd), m.map_fd);
+  EQUAL_FATAL(c.destroy(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+                        MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, c.handle),
+              0);
+  EQUAL(::close(m.map_fd), 0);
+}
+
 constexpr Case of_doorbell_pages[] = {
+    {"a page that is freed closes no stranger's file",
+     a_page_that_is_freed_closes_no_strangers_file},
     {"a doorbell page is there before it is touched", a_page_is_there_before_it_is_touched},
     {"nobody cuts off what the adapter maps", nobody_cuts_off_what_the_adapter_maps},
     {"doorbell pages lie in the file that maps them",
