@@ -156,6 +156,12 @@ Status set_lint(const std::string& name, const std::string& mode) {
   return adapter->set_lint(mode);
 }
 
+Status set_mtu(const std::string& name, uint32_t port, uint32_t mtu) {
+  vhca::Attached* adapter = vhca::find_attached(name);
+  if (adapter == nullptr) return Error{ENODEV, "it is no virtual device"};
+  return adapter->set_mtu(port, mtu);
+}
+
 Result<Attachment> resolve(const Spec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   if (!spec.wire.empty())

@@ -51,6 +51,12 @@ struct Attachment {
 // vhca::Attached::set_lint().
 Status set_lint(const std::string& name, const std::string& mode);
 
+// The MTU of a virtual device's port: longer frames are dropped and counted by it from now on, as
+// by the port of a card whose interface has that MTU. 0: none, as at first. Control lcore. ENODEV:
+// a card, whose interface the machine's administrator sets; or the errors of
+// vhca::Attached::set_mtu().
+Status set_mtu(const std::string& name, uint32_t port, uint32_t mtu);
+
 // Opens the device. EINVAL: an argument of virtual devices for another device, or a malformed one;
 // ENODEV: there is no such device; or the errors of mlx5::open() and vhca::attach().
 Result<Attachment> resolve(const Spec& spec);

@@ -115,6 +115,22 @@ class Pmd(Bench):
         session.command("set promisc 0 on")
         self.assertEqual(neighbour.exchange(ours + theirs), ours + theirs)
 
+    def test_mtu(self):
+        """the port takes no longer frames than the MTU that the driver sets by its interface"""
+        for path in ("A", "D"):
+            with self.subTest(path=path):
+                session, neighbour = self.dgram(path)
+                session.commands(*RETRY, "start")
+                odd = [pmd.udp(0, 1523)]
+                self.assertEqual(neighbour.exchange(odd), odd)  # nobody has set one
+                for mtu in (1400, 1000, 1500):
+                    session.command("port config mtu 0 %d" % mtu)
+                    frames = [pmd.udp(i, mtu + 14 + i) for i in range(20)]
+                    self.assertEqual(neighbour.exchange(frames, 9), frames[:9])
+                said = session.command("show port info 0")
+                self.assertIn("MTU: 1500", said)
+                session.end()
+
     def test_xstats(self):
         """the port's interface tells the driver what it has carried and lost, by the names that the driver looks for"""
         kinds = (("unicast", pmd.MAC, 20), ("multicast", b"\x01\0\x5e\0\0\7", 5), ("broadcast", b"\xff" * 6, 3))

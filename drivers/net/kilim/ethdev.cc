@@ -122,11 +122,15 @@ int Ethdev::start() noexcept {
   });
   if (stamps && rte_mbuf_dyn_rx_timestamp_register(&stamp_offset_, &stamp_flag_) != 0)
     return refuse({rte_errno, "no place in the mbuf for times of arrival"});
+  // The default is also what librte_ethdev makes of no wish: then longer frames come in too.
+  const uint16_t mtu = dev_->data->mtu;
+  limit_port(mtu_asked_ || mtu != RTE_ETHER_MTU ? mtu : 0);
   int error = make_queues();
   if (error == 0 && dev_->data->dev_conf.intr_conf.rxq != 0) error = start_interrupts();
   if (error != 0) {
     stop_interrupts();
     drop_queues();
+    limit_port(0);
     return error;
   }
   queues_run_ = true;
@@ -158,6 +162,7 @@ int Ethdev::stop() noexcept {
   port_.stop();
   stop_interrupts();
   drop_queues();
+  limit_port(0);
   dev_->data->dev_started = 0;
   return 0;
 }
@@ -167,6 +172,7 @@ int Ethdev::close() noexcept {
   if (dev_->data->dev_started != 0) (void)stop();
   const std::lock_guard guard(lock_);
   release_queues();
+  mtu_asked_ = false;
   rx_.clear();
   tx_.clear();
   shared_ = nullptr;  // librte_ethdev frees it
@@ -195,6 +201,7 @@ int Ethdev::reset() noexcept {
   data.dev_configured = 0;
   data.vlan_filter_conf = {};
   data.mtu = RTE_ETHER_MTU;
+  mtu_asked_ = false;
   std::fill_n(data.mac_addrs, flow::max_filter_macs, rte_ether_addr{});
   std::fill(std::begin(data.mac_pool_sel), std::end(data.mac_pool_sel), uint64_t{0});
   std::memcpy(data.mac_addrs[0].addr_bytes, first_mac_.data(), RTE_ETHER_ADDR_LEN);

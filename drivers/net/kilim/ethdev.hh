@@ -148,6 +148,7 @@ class Ethdev {
   int make_rx(uint16_t queue) noexcept;
   int make_tx(uint16_t queue) noexcept;
   [[nodiscard]] uint32_t longest_sent() noexcept;
+  void limit_port(uint16_t mtu) noexcept;
   int make_queues() noexcept;
   void drop_queues() noexcept;
   void release_queues() noexcept;
@@ -204,6 +205,7 @@ class Ethdev {
   std::vector<std::unique_ptr<rte_flow>> flows_;
   int stamp_offset_ = -1;
   uint64_t stamp_flag_ = 0;
+  bool mtu_asked_ = false;  // rte_eth_dev_set_mtu()
   bool watches_link_ = false;
   bool marks_ = false;       // a rule marks, or marked
   bool tunnels_ = false;     // CQEs may tell of headers inside tunnels, or did

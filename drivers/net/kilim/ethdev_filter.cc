@@ -133,10 +133,19 @@ int Ethdev::set_mtu(uint16_t mtu) noexcept {
     if (rx.rwq && more)
       return refuse({EBUSY, "receives of this MTU take more mbufs: stop the port before"});
   }
+  mtu_asked_ = true;
+  if (queues_run_) limit_port(mtu);
   // An interface that is the wire may have another MTU since the port started.
   for (const EthdevTx& tx : tx_)
     if (tx.qp) set_longest_frame(*tx.queue, longest_sent());
   return 0;
+}
+
+// From start() to stop() the port of a virtual device drops what is longer, as a card's does whose
+// interface has this MTU (DPDK 22.11, drivers/net/mlx5/mlx5_ethdev.c, mlx5_dev_set_mtu()). A card's
+// interface is other programs' too: it stays as it is.
+void Ethdev::limit_port(uint16_t mtu) noexcept {
+  (void)attach::set_mtu(args_.hca.name, port_.number(), mtu);
 }
 
 rte_flow* Ethdev::add_flow(const flow::Rule& rule, flow::RuleError& why) noexcept {

@@ -19,6 +19,7 @@
 #include "vhca/entry/port_files.hh"
 #include "vhca/entry/redirect.hh"
 #include "vhca/entry/sysfs_tree.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/hca/unplug.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/rdmacm/cm_file.hh"
@@ -176,6 +177,22 @@ Status Attached::set_lint(const std::string& mode) {
   if (adapter == nullptr) return Error{EOPNOTSUPP, "the virtual device is not open"};
   const LockGuard guard(adapter->lock);
   adapter->set_lint(*found);
+  return Done{};
+}
+
+Status Attached::set_mtu(uint32_t port, uint32_t mtu) noexcept {
+  constexpr Error no_port{EINVAL, "the virtual device has no such port"};
+  if (state_->launched != nullptr) {
+    if (state_->launched->version < 3)
+      return Error{EOPNOTSUPP, "the ports of this kilim-vhca have no MTU"};
+    if (state_->launched->set_mtu(state_->launched_device, port, mtu) != 0) return no_port;
+    return Done{};
+  }
+  Hca* adapter = hca();
+  if (adapter == nullptr) return Error{EOPNOTSUPP, "the virtual device is not open"};
+  const LockGuard guard(adapter->lock);
+  if (!has_port(*adapter, port)) return no_port;
+  vhca::set_mtu(*adapter, port, mtu);
   return Done{};
 }
 

@@ -85,6 +85,10 @@ class Attached {
   // not executed yet. Waits for the adapter's lock. EINVAL: another word; EOPNOTSUPP: the launcher
   // is of another version, or the device is not open.
   Status set_lint(const std::string& mode);
+  // The MTU of a port from now on: its raw packet queues get no frames that are longer than that
+  // allows, with two tags. 0: what the wire carries comes in, as at first. Waits for the adapter's
+  // lock. EINVAL: no such port; EOPNOTSUPP: as set_lint().
+  Status set_mtu(uint32_t port, uint32_t mtu) noexcept;
   // Takes the name off the list. Contexts that are open keep working; the object stays valid.
   void detach() noexcept;
 

@@ -220,7 +220,10 @@ int ioctl(int fd, unsigned long request, void* argument, IoctlCall* next) noexce
   if (!open) {
     if (const auto answered = netdev::ioctl(request, argument))
       return *answered < 0 ? fail(-*answered) : *answered;
-    return next != nullptr ? next(fd, request, argument) : raw::ioctl(fd, request, argument);
+    const int result =
+        next != nullptr ? next(fd, request, argument) : raw::ioctl(fd, request, argument);
+    if (result == 0) netdev::changed_by_kernel(request, argument);
+    return result;
   }
   if (open->cm != nullptr) return fail(ENOTTY);
   keep_handler_on_top();

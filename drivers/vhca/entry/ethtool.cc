@@ -71,7 +71,7 @@ constexpr Statistic statistics[] = {
     {"rx_crc_errors_phy", none},
     {"rx_symbol_err_phy", none},
     {"rx_in_range_len_errors_phy", [](const Counters& c) { return c.wire.rx_malformed; }},
-    {"rx_oversize_pkts_phy", [](const Counters& c) { return c.wire.rx_too_long; }},
+    {"rx_oversize_pkts_phy", [](const Counters& c) { return c.port.rx_oversize; }},
     {"rx_discards_phy", [](const Counters& c) { return c.wire.rx_kernel_drops; }},
     {"tx_discards_phy", [](const Counters& c) { return c.wire.tx_lost; }},
     {"tx_errors_phy", [](const Counters& c) { return c.wire.tx_bad_length; }},

@@ -30,11 +30,11 @@ namespace kilim::vhca::netdev {
 
 namespace {
 
-constexpr int least_mtu = 68, most_mtu = 65535;
+constexpr int least_mtu = 68, most_mtu = 65535, first_mtu = 1500;
 
 // What the program has set; of a device by its place in the list.
 struct Interface {
-  std::atomic<int> mtu{1500};
+  std::atomic<int> mtu{0};  // 0: it is what a new interface has, and the port takes longer frames
   std::atomic<short> flags{IFF_UP | IFF_BROADCAST | IFF_RUNNING | IFF_MULTICAST};
 };
 constexpr std::size_t most = 64;  // the launcher makes 32
@@ -59,6 +59,21 @@ std::optional<std::size_t> place_of(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+// Of an interface that the launcher made, answered here or the kernel's.
+std::optional<std::size_t> place_of_made(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < std::min(device_list::count(), most); i++) {
+    const DeviceConfig& c = device_list::at(i)->config();
+    if (!c.netdev.empty() && c.netdev == name) return i;
+  }
+  return std::nullopt;
+}
+
+// What the program has set so far; 0: nothing.
+uint32_t mtu_of(const DeviceConfig& config) noexcept {
+  const auto place = place_of_made(config.netdev);
+  return place ? static_cast<uint32_t>(interfaces[*place].mtu.load()) : 0;
+}
+
 Mac mac_at(std::size_t place) noexcept {
   Device& device = *device_list::at(place);
   Instance* live = device.live();
@@ -68,9 +83,18 @@ Mac mac_at(std::size_t place) noexcept {
   return port ? port->mac : mac_of(device.config().attach);
 }
 
-int set_mtu(Interface& i, int mtu) noexcept {
+// Of a device's interface, and of the port behind it.
+void keep_mtu(std::size_t place, int mtu) noexcept {
+  interfaces[place].mtu = mtu;
+  Instance* const live = device_list::at(place)->live();
+  if (live == nullptr) return;  // use() tells the port
+  const LockGuard guard(live->hca().lock);
+  set_mtu(live->hca(), 1, static_cast<uint32_t>(mtu));
+}
+
+int change_mtu(std::size_t place, int mtu) noexcept {
   if (mtu < least_mtu || mtu > most_mtu) return -EINVAL;
-  i.mtu = mtu;
+  keep_mtu(place, mtu);
   return 0;
 }
 
@@ -97,10 +121,10 @@ int answer(std::size_t place, unsigned long request, ifreq& r) noexcept {
       return 0;
     }
     case SIOCGIFMTU:
-      r.ifr_mtu = i.mtu;
+      r.ifr_mtu = i.mtu != 0 ? i.mtu.load() : first_mtu;
       return 0;
     case SIOCSIFMTU:
-      return set_mtu(i, r.ifr_mtu);
+      return change_mtu(place, r.ifr_mtu);
     case SIOCGIFFLAGS:
       r.ifr_flags = i.flags;
       return 0;
@@ -124,6 +148,7 @@ void use(const DeviceConfig& config, Hca& hca) noexcept {
   {
     const LockGuard guard(hca.lock);
     count_casts(hca);
+    set_mtu(hca, 1, mtu_of(config));
     const Result<PortAttr> port = query_port(hca, 1);
     if (!port) return;
     mac = port->mac;
@@ -163,6 +188,15 @@ std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
   const int result = answer(*place, request, r);
   if (result != 0) return result;
   return dma::copy_out(va_of(argument), &r, sizeof r) ? 0 : -EFAULT;
+}
+
+void changed_by_kernel(unsigned long request, const void* argument) noexcept {
+  ifreq r{};
+  if (request != SIOCSIFMTU || device_list::count() == 0 || !dma::install() ||
+      !dma::copy_in(&r, va_of(argument), sizeof r))
+    return;
+  r.ifr_name[IFNAMSIZ - 1] = '\0';
+  if (const auto place = place_of_made(r.ifr_name)) keep_mtu(*place, r.ifr_mtu);
 }
 
 std::optional<unsigned> index_of(const char* name) noexcept {

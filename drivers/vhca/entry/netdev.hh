@@ -29,6 +29,10 @@ bool is_about_interfaces(unsigned long request) noexcept;
 
 // Nothing: it is not about an interface that is answered here. A negative errno is an error.
 std::optional<int> ioctl(unsigned long request, void* argument) noexcept;
+// The kernel has done such a request of the program's. Where the interface is its own, and the
+// launcher made it for a port, the port has the same MTU from now on, as a card's driver gives its
+// port that (Linux en_main.c, mlx5e_change_mtu()).
+void changed_by_kernel(unsigned long request, const void* argument) noexcept;
 std::optional<unsigned> index_of(const char* name) noexcept;
 // Writes IF_NAMESIZE bytes.
 bool name_of(unsigned index, char* name) noexcept;

@@ -27,6 +27,7 @@
 #include "vhca/entry/poll_hook.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/hca.hh"
+#include "vhca/hca/ports.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/rdmacm/cm_file.hh"
@@ -84,6 +85,15 @@ int set_device_lint(void* device, const char* mode) {
   return 0;
 }
 
+int set_device_mtu(void* device, uint32_t port, uint32_t mtu) {
+  Instance* instance = static_cast<Device*>(device)->live();
+  if (instance == nullptr) return EINVAL;
+  const LockGuard guard(instance->hca().lock);
+  if (!has_port(instance->hca(), port)) return EINVAL;
+  set_mtu(instance->hca(), port, mtu);
+  return 0;
+}
+
 }  // namespace
 
 void check_environment_once() noexcept {
@@ -96,7 +106,8 @@ void check_environment_once() noexcept {
 using namespace kilim::vhca;
 
 KILIM_INTERPOSED const KilimVhcaLaunched* kilim_vhca_launched() {
-  static constexpr KilimVhcaLaunched table{2, &find_device, &poll_device, &set_device_lint};
+  static constexpr KilimVhcaLaunched table{3, &find_device, &poll_device, &set_device_lint,
+                                           &set_device_mtu};
   check_environment_once();
   return device_list::count() == 0 ? nullptr : &table;
 }

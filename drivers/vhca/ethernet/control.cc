@@ -106,6 +106,10 @@ int eth_destroy_flow(EthState& eth, uint32_t rule) {
   return port.steering.remove(rule);
 }
 
+void eth_set_mtu(EthState& eth, uint32_t port, uint32_t mtu) noexcept {
+  eth_port(eth, port).longest_in = mtu == 0 ? SIZE_MAX : max_frame(mtu);
+}
+
 void eth_use_soft(EthState& eth) {
   eth.soft->use(eth.frame.size() + Prepend::most);
 }
@@ -159,7 +163,7 @@ PortCounters eth_port_counters(EthState& eth, uint32_t number) noexcept {
     c.wire_rx_malformed = w.rx_malformed;
     c.wire_rx_too_short = w.rx_too_short;
     c.wire_rx_cut = w.rx_cut;
-    c.rx_oversize = w.rx_too_long;
+    c.rx_oversize += w.rx_too_long;
     c.tx_drops += w.tx_lost;
   }
   return c;

@@ -48,6 +48,9 @@ void eth_wait_set(const EthState&, std::vector<int>& fds, uint64_t& deadline_ns)
 void eth_open(EthState&, std::span<Wire* const> wires);  // by port; null: nothing is plugged in
 Result<uint32_t> eth_create_flow(EthState&, Qp*, const FlowSpec&);  // null: it drops
 int eth_destroy_flow(EthState&, uint32_t rule);
+// From now on frames of the port's wire that are longer than this MTU allows, with two tags, come
+// to no queue: they are dropped and counted. 0: what the wire carries comes in, as at first.
+void eth_set_mtu(EthState&, uint32_t port, uint32_t mtu) noexcept;
 // There are flow tables beyond the ports': room for what they make of frames.
 void eth_use_soft(EthState&);
 // The queue goes away: EBUSY while rules name it.

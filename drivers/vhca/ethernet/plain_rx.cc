@@ -183,6 +183,8 @@ struct Before {
 // time at once, others behind the second of their shape. False: it is not plain.
 [[gnu::always_inline]] inline bool learn(EthPort& port, std::span<const std::byte> frame, Before& b,
                                          uint64_t taken) noexcept {
+  if (frame.size() > port.longest_in) [[unlikely]]
+    return false;
   if (!learn_flow(port, frame, b.by_kind, b.flow)) return false;
   const FrameShape shape = shape_of_ipv4(frame);
   b.shape.remember(frame, shape);

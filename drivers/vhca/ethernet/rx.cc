@@ -299,6 +299,18 @@ void journal_received(EthState& eth, uint32_t number, uint32_t bytes) noexcept {
   if (eth.soft && eth.soft->lost() != nullptr) journal.frame_drop(number, bytes, eth.soft->lost());
 }
 
+// A port that was given an MTU lets no longer frame in, and no rule sees it (Linux, counters.rst,
+// rx_oversize_pkts_phy: "dropped received packets due to length which exceed MTU size on a physical
+// port").
+void drop_oversize(EthState& eth, uint32_t number, std::size_t bytes) noexcept {
+  EthPort& port = eth.ports[number - 1];
+  port.paused = false;
+  port.counters.rx_oversize++;
+  eth.context->journal->frame_drop(number, static_cast<uint32_t>(bytes),
+                                   "longer than the MTU of the port");
+  port.wire->drop();
+}
+
 const char* why_dropped(bool filtered, bool no_rule) noexcept {
   if (filtered) return "a flow rule drops it";
   return no_rule ? "no flow rule" : "no receive queue took it";
@@ -337,6 +349,10 @@ bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> fra
 
 bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte> frame) noexcept {
   EthPort& port = eth.ports[number - 1];
+  if (frame.size() > port.longest_in) [[unlikely]] {
+    drop_oversize(eth, number, frame.size());
+    return true;
+  }
   std::span<const FlowTarget> targets = port.steering.match(frame);
   frame = as_rewritten(eth, port.steering, frame);
   bool wait = must_wait(eth, port, targets, frame);

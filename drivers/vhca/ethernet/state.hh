@@ -33,6 +33,8 @@ struct Unread {
 
 struct EthPort {
   Wire* wire = nullptr;  // null: nothing is plugged in
+  // Bytes of a frame that raw packet queues get; eth_set_mtu().
+  std::size_t longest_in = SIZE_MAX;
   Steering steering;
   Steering egress;  // of frames that raw packet queues send
   FlowMemos flows;

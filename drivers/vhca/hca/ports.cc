@@ -128,6 +128,10 @@ void tell_losses(Hca& h, bool worked) noexcept {
   h.eth.losses_due_ns = std::min(h.eth.losses_due_ns, h.context.now_ns + soon_ns);
 }
 
+void set_mtu(Hca& h, uint32_t port, uint32_t mtu) noexcept {
+  eth_set_mtu(h.eth, port, mtu);
+}
+
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;

@@ -45,6 +45,10 @@ struct InterfaceCounters {
 void count_casts(Hca&) noexcept;
 InterfaceCounters interface_counters(Hca&) noexcept;
 
+// The MTU of a port, by which its raw packet queues get no longer frames (eth_set_mtu()); RDMA
+// queues have path MTUs. 0: none, as at first.
+void set_mtu(Hca&, uint32_t port, uint32_t mtu) noexcept;
+
 // Multicast groups. A queue pair that is in one cannot be destroyed.
 int join_group(Hca&, Qpn, const Gid&);
 int leave_group(Hca&, Qpn, const Gid&);

@@ -146,6 +146,48 @@ void frames_of_one_shape_differ_where_it_does_not_matter() {
   CU_ASSERT(alike > 500 && other > 5000);
 }
 
+// Rows of frames of one shape by both ways, with an MTU that changes under them: what is longer
+// than that and two tags comes to no queue, and no rule is asked.
+void the_mtu_bounds_what_comes_in() {
+  const std::size_t empty = make_frame({.tcp = false}).size() - FrameSpec{}.payload;
+  for (const bool straight : {true, false}) {
+    Rig::straight = straight;
+    Rig r;
+    Rig::straight = true;
+    RawQueue q = r.queue(0);
+    const uint32_t rule = *create_flow(*r.hca, q.qpn, everything());
+    for (unsigned i = 0; i < 60; i++) r.receive(q, r.room(i % 8), 4096);
+    const auto arrive = [&](std::initializer_list<std::size_t> lengths) {
+      for (const std::size_t bytes : lengths)
+        r.far->send(make_frame({.tcp = false, .payload = bytes - empty}));
+      r.run();
+      uint64_t arrived = 0;
+      while (opcode(Rig::poll(q)) == recv_opcode) arrived++;
+      return arrived;
+    };
+    const auto dropped = [&] { return eth_port_counters(r.hca->eth, 1).rx_oversize; };
+    EQUAL(arrive({1523, 3000, 3000, 3000, 3000, 3000}), 6);
+    set_mtu(*r.hca, 1, 1500);
+    EQUAL(arrive({1522, 1522, 1522, 1522, 1522, 1522}), 6);
+    EQUAL(arrive({1523, 1523, 1523, 1523, 1523, 1523}), 0);
+    EQUAL(dropped(), 6);
+    set_mtu(*r.hca, 1, 68);
+    EQUAL(arrive({90, 90, 91, 90, 90, 90, 91, 91, 91, 1522, 90}), 6);
+    EQUAL(dropped(), 11);
+    set_mtu(*r.hca, 1, 1500);
+    EQUAL(arrive({1522, 91, 90, 1523}), 3);
+    EQUAL(r.hca->context.journal->count(Journal::Kind::frame_drop), 12);
+    EQUAL(destroy_flow(*r.hca, rule), 0);
+    EQUAL(arrive({1523}), 0);
+    EQUAL(eth_port_counters(r.hca->eth, 1).rx_no_rule, 0);
+    set_mtu(*r.hca, 1, 0);
+    EQUAL(arrive({1523}), 0);
+    EQUAL(eth_port_counters(r.hca->eth, 1).rx_no_rule, 1);
+    EQUAL(dropped(), 13);
+    EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 21);
+  }
+}
+
 // A rule that goes takes its memory of frames with it, and a new one of more weight is seen.
 void the_last_flow_is_forgotten_with_its_rule() {
   Rig r;
@@ -238,6 +280,7 @@ constexpr Case ways[] = {
     {"common frames are described as all are", ipv4_frames_are_described_as_all_are},
     {"frames of one shape differ where it does not matter",
      frames_of_one_shape_differ_where_it_does_not_matter},
+    {"the MTU bounds what comes in", the_mtu_bounds_what_comes_in},
     {"the last flow is forgotten with its rule", the_last_flow_is_forgotten_with_its_rule},
     {"the last key is forgotten when it goes", the_last_key_is_forgotten_when_it_goes},
 };
