@@ -27,6 +27,8 @@ void the_launchers_device_is_used() {
     CU_ASSERT_FATAL(pair.ok());
     CU_ASSERT((*attached)->set_lint("error").ok());
     EQUAL((*attached)->set_lint("loud").error().code, EINVAL);
+    CU_ASSERT((*attached)->set_mtu(1, 1500).ok());
+    EQUAL((*attached)->set_mtu(9, 1500).error().code, EINVAL);
     std::memset(pair.from(), 0x5a, 100);
     EQUAL(pair.post_write(100), 0);
     ibv_wc wc{};
