@@ -119,7 +119,11 @@ rte_mbuf* make_packet(rte_mempool* pool, Form form, std::mt19937& random) {
       (void)rte_pktmbuf_chain(head, m);
   }
   static constexpr uint8_t start[]{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0};
-  std::memcpy(rte_pktmbuf_mtod(head, void*), start, sizeof start);
+  auto* const frame = rte_pktmbuf_mtod(head, unsigned char*);
+  std::memcpy(frame, start, sizeof start);
+  frame[20] = frame[21] = 0;  // no fragment
+  frame[23] = 6;              // TCP
+  frame[46] = 5 << 4;         // a header of 20 bytes
   head->l2_len = 14;
   head->l3_len = 20;
   head->l4_len = 20;
