@@ -15,7 +15,7 @@
 
 namespace kilim::vhca::memory_reserve {
 
-thread_local unsigned Scope::depth_ = 0;
+thread_local unsigned Scope::depth = 0;
 
 namespace {
 

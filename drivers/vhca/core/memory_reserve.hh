@@ -26,14 +26,14 @@ bool has_room(unsigned long bytes) noexcept;
 // While one lives, the thread's allocations are the device's.
 class Scope {
  public:
-  Scope() noexcept { depth_++; }
-  ~Scope() { depth_--; }
+  Scope() noexcept { depth++; }
+  ~Scope() { depth--; }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
-  [[nodiscard]] static bool here() noexcept { return depth_ != 0; }
+  [[nodiscard]] static bool here() noexcept { return depth != 0; }
 
  private:
-  static thread_local unsigned depth_;
+  static thread_local unsigned depth;
 };
 
 }  // namespace kilim::vhca::memory_reserve
