@@ -76,7 +76,7 @@ enter() {
     mount -t tmpfs tmpfs "$1/run"
     home=/root; [ "$2" = root ] || home=/home/$2
     exec chroot "$1" setpriv --reuid="$2" --regid="$2" --init-groups env -i HOME="$home" USER="$2" \
-      PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" \
+      PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" \
       KILIM_CHECK="${KILIM_CHECK:-}" bash -c "cd $4 && $3"' enter "$root" "$1" "$2" "$TREE"
 }
 

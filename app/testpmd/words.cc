@@ -151,8 +151,9 @@ void add_drafts(std::vector<Draft>& all, const CommandRow& row,
   if (f.wanted.empty()) return;
   const auto choices = split_at(f.wanted, "|");
   for (const std::string_view c : choices) {
-    std::string word(c);
-    add_draft(all, {word, kind_of(c, choices.size() > 1), before + word + tail + help}, tail);
+    std::string said = before;
+    said.append(c).append(tail).append(help);
+    add_draft(all, {std::string(c), kind_of(c, choices.size() > 1), std::move(said)}, tail);
   }
   if (f.wanted == "<ports>")
     add_draft(all, {"all", kind_of("all", true), before + "all" + tail + help}, tail);
@@ -202,6 +203,7 @@ std::vector<Offer> offers(std::span<const Section> table, std::span<const std::s
     for (const CommandRow& row : section.rows)
       if (row.help != nullptr) add_drafts(drafts, row, words);
   std::vector<Offer> all;
+  all.reserve(drafts.size());
   for (Draft& d : drafts) all.push_back(finished(std::move(d)));
   std::stable_sort(all.begin(), all.end(),
                    [](const Offer& a, const Offer& b) { return a.word < b.word; });
