@@ -80,10 +80,10 @@ class Ucx(pair.PairTest):
                                 "UCX_TM_THRESH": "64"}
                     run = subprocess.run(
                         [pair.LAUNCHER, "--profile", "infiniband", "--journal", journal, "--",
-                         "ucx_perftest", "-l", "-t", "tag_lat", "-n", "20", "-w", "2", "-s", size],
+                         "ucx_perftest", "-l", "-t", "tag_lat", "-n", "400", "-w", "2", "-s", size],
                         env=os.environ | settings, capture_output=True, text=True,
                         timeout=pair.PATIENCE, check=False)
-                    self.assertRegex(run.stdout, r"(?m)^Final: +20 ", run.stderr)
+                    self.assertRegex(run.stdout, r"(?m)^Final: +400 ", run.stderr)
                     with open(journal, encoding="ascii") as file:
                         said = file.read()
                     os.unlink(journal)
