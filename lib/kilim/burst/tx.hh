@@ -45,14 +45,14 @@ template <TxConfig C>
   if constexpr (C.two_pools) {
     for (const pool::Handle h : done) {
       if (C.gathered && h.has(pool::Handle::key))
-        q.slots->free[q.slots->free_count++] = h.index;
+        q.slots->push_free(h.index);
       else
         (q.headers->pool().has(h.index) ? q.headers : q.cache)->free_one(h);
     }
   } else if constexpr (C.gathered) {
     for (const pool::Handle h : done) {
       if (h.has(pool::Handle::key))
-        q.slots->free[q.slots->free_count++] = h.index;
+        q.slots->push_free(h.index);
       else
         (h.has(pool::Handle::more) ? q.slots->headers : q.cache)->free_one(h);
     }

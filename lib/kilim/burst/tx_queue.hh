@@ -25,13 +25,28 @@ struct TxCounters {
   Counter failures;   // times that the queue was ended by one
 };
 
-// Keys of gathered packets by slot, and the free slots. Written by the PacketGather of the same
-// worker.
+// Keys of gathered packets by slot, and the free slots. The queue's worker and its PacketGather, on
+// one thread, call push_free() and pop_free(); any thread reads how many are free.
 struct MkeySlots {
   const Lkey* keys = nullptr;
   uint32_t* free = nullptr;  // a stack of slots
   uint32_t free_count = 0;
   pool::BufferCache* headers = nullptr;  // gets pieces with Handle::more back: header buffers
+
+  void push_free(uint32_t slot) noexcept {
+    free[free_count] = slot;
+    set_free_count(free_count + 1);
+  }
+  // The slot that the next pop_free() takes; one is free.
+  [[nodiscard]] uint32_t top() const noexcept { return free[free_count - 1]; }
+  void pop_free() noexcept { set_free_count(free_count - 1); }
+  // Any thread. The count orders no other data.
+  [[nodiscard]] uint32_t read_free_count() const noexcept {
+    return __atomic_load_n(&free_count, __ATOMIC_RELAXED);
+  }
+
+ private:
+  void set_free_count(uint32_t n) noexcept { __atomic_store_n(&free_count, n, __ATOMIC_RELAXED); }
 };
 
 // What packets of a queue with TxConfig::offloads can have: what its device does, as far as the

@@ -14,7 +14,7 @@ namespace kilim::port {
 // invalidation: ended are those that no packet needs any more. The worker writes how many are free.
 inline uint64_t ended_keys(PacketGather& gather, uint32_t keys) noexcept {
   const uint64_t bound = gather.stats().gathered;
-  const uint32_t free = __atomic_load_n(&gather.slots()->free_count, __ATOMIC_RELAXED);
+  const uint32_t free = gather.slots()->read_free_count();
   return bound - std::min<uint64_t>(bound, keys - std::min(keys, free));
 }
 

@@ -117,10 +117,10 @@ uint32_t PacketGather::room(const burst::TxQueue& tx) const noexcept {
 
 // Binds the key of the next free slot and takes the slot.
 bool PacketGather::bind(queue::WqeCursor& c, const umr::View& view) noexcept {
-  const uint32_t slot = slots_.free[slots_.free_count - 1];
+  const uint32_t slot = slots_.top();
   constexpr mkey::Bind how{.owner_only = true};
   if (!queue_->binder().bind(c, bindings_[slot], how, view).ok()) return false;
-  slots_.free_count--;
+  slots_.pop_free();
   gathering_.push(
       {slot, static_cast<uint16_t>(view.length), pool::Handle::key | pool::Handle::more});
   return true;
@@ -266,7 +266,7 @@ void PacketGather::abandon(std::span<const pool::Handle> chains, pool::BufferCac
   for (const pool::Handle h : chains) {
     if (h.has(pool::Handle::key)) {
       queue_->binder().invalidate(bindings_[h.index]);  // nobody shall read the packet through it
-      slots_.free[slots_.free_count++] = h.index;
+      slots_.push_free(h.index);
     } else {
       free_by_pool({&h, 1}, cache, headers);
     }
