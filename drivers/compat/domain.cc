@@ -108,6 +108,8 @@ void Domain::drop_all() noexcept {
   engine_.reset();
   arenas_.clear();
   queue_.reset();
+  down_ = false;
+  retry_ = {};
   device_.reset();
 }
 
@@ -162,10 +164,11 @@ int Domain::refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why) {
 // Waits until everything that was deregistered is invalidated and its keys are free. False: the
 // adapter did not answer in time.
 bool Domain::settle() {
+  if (!is_up()) return false;
   const auto deadline = std::chrono::steady_clock::now() + patience;
   bool flushed = engine_->flush();
   while (!flushed && std::chrono::steady_clock::now() < deadline) {
-    if (!queue_->wait(patience)) recover();
+    if (!queue_->wait(patience) && !recover()) return false;
     flushed = engine_->flush();
   }
   for (int i = 0; i < 3; i++)
@@ -173,13 +176,24 @@ bool Domain::settle() {
   return flushed;
 }
 
-void Domain::recover() {
+// Whether the queue may be used. One that could not be brought back is tried again, each time after
+// a longer pause.
+bool Domain::is_up() {
+  return !down_ || (retry_.due(port::Retry::now_ns()) && recover());
+}
+
+bool Domain::recover() {
   struct Sink {
     mkey::MkeyBinder& binder;
     void completed(const queue::Completion& c) noexcept { (void)binder.handle_completion(c); }
     void lost(uint64_t, bool) noexcept {}
   } sink{queue_->binder()};
-  (void)queue_->recover(sink);
+  down_ = !queue_->recover(sink).ok();
+  if (down_)
+    retry_.failed(port::Retry::now_ns());
+  else
+    retry_ = {};
+  return !down_;
 }
 
 ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
@@ -193,6 +207,12 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
     (void)fail_over(memory, EFAULT, "the memory is not mapped throughout, or not writable");
     return nullptr;
   }
+  if (!is_up()) {
+    (void)fail(EIO,
+               "the adapter did not take the queue that registers back to work; a later call tries "
+               "it again");
+    return nullptr;
+  }
   auto live = std::make_unique<Live>();
   if (const relaxed::Answer a = append_or_make_room(request, live->region);
       a != relaxed::Answer::done) {
@@ -200,7 +220,7 @@ ibv_mr* Domain::register_memory(void* memory, std::size_t bytes, int access) {
     return nullptr;
   }
   if (!queue_->wait(patience) || !live->region.valid()) {
-    recover();
+    (void)recover();
     engine_->deregister(std::move(live->region));
     (void)fail(EIO, "the adapter refused the registration");
     return nullptr;

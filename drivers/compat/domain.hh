@@ -17,6 +17,7 @@
 #include "kilim/base/result.hh"
 #include "kilim/device/device.hh"
 #include "kilim/port/mkey_queue.hh"
+#include "kilim/port/retry.hh"
 #include "kilim/relaxed/relaxed.hh"
 
 namespace kilim::compat {
@@ -70,7 +71,8 @@ class Domain {
   int refuse(const relaxed::Relaxed::Request& r, relaxed::Answer why);
   bool grow();
   bool settle();
-  void recover();
+  bool recover();
+  bool is_up();
   void drop_all() noexcept;
 
   std::mutex mutex_;
@@ -79,6 +81,9 @@ class Domain {
   Settings settings_;
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<port::MkeyQueue> queue_;
+  // The last recovery of the queue failed: nothing is posted there before one succeeds.
+  bool down_ = false;
+  port::Retry retry_;  // of that
   std::unique_ptr<relaxed::Relaxed> engine_;
   std::unordered_map<const ibv_mr*, std::unique_ptr<Live>> live_;
   std::map<const void*, mr::Mr> arenas_;  // added by add_arena()
