@@ -16,6 +16,7 @@
 #include "kilim/device/owned.hh"
 #include "kilim/flow/filter.hh"
 #include "kilim/port/port.hh"
+#include "kilim/port/retry.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/ethdev_abi.hh"
 #include "net/kilim/mbuf_memory.hh"
@@ -61,6 +62,7 @@ struct EthdevRx {
   rte_mempool* stride_pool = nullptr;  // of receives of several packets
   MbufRx* queue = nullptr;             // of rte_malloc()
   bool stopped = false;                // by rte_eth_dev_rx_queue_stop()
+  port::Retry retry;                   // of bursts, while the queue is down
   uint32_t events_seen = 0;            // of its interrupt, since it was last enabled
 };
 struct EthdevTx {
@@ -71,6 +73,7 @@ struct EthdevTx {
   std::vector<uint64_t> wr_ids;
   MbufTx* queue = nullptr;
   bool stopped = false;
+  port::Retry retry;  // as above
 };
 
 class Ethdev {
@@ -109,7 +112,8 @@ class Ethdev {
   int stop_rx(uint16_t queue) noexcept;
   int start_tx(uint16_t queue) noexcept;
   int stop_tx(uint16_t queue) noexcept;
-  // Called by a burst whose queue went down by an error: takes it through RESET.
+  // Called by a burst whose queue went down by an error: takes it through RESET, or tries again
+  // what failed, each time after a longer pause (port/retry.hh).
   void recover_rx(uint16_t queue) noexcept;
   void recover_tx(uint16_t queue) noexcept;
 
@@ -157,6 +161,7 @@ class Ethdev {
   void drop_tx(EthdevTx& tx) noexcept;
   int run_rx(EthdevRx& rx) noexcept;
   void halt_rx(EthdevRx& rx) noexcept;
+  bool bring_back_tx(EthdevTx& tx) noexcept;
   [[nodiscard]] RxForm form_of(uint16_t queue) const noexcept;
   [[nodiscard]] bool compresses() const noexcept;
   [[nodiscard]] bool strides() const noexcept;

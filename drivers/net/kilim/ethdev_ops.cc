@@ -123,6 +123,7 @@ int disable_interrupt(rte_eth_dev* dev, uint16_t queue) {
 // The count to stop at is in packets: more may go, as a completion is for a whole burst.
 int clean_tx(void* queue, uint32_t) {
   auto& q = *static_cast<MbufTx*>(queue);
+  const TxVisit visit{q};
   if (q.down) return 0;
   if (q.poller.fn != nullptr) q.poller.fn(q.poller.context, q.mask + 1);
   return static_cast<int>(reclaim_mbuf_tx(q));

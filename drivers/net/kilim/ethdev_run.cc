@@ -56,6 +56,14 @@ uint32_t drop_completions(MbufRx& q) noexcept {
   return frames;
 }
 
+// The device writes there no more.
+void clear_rx(MbufRx& q) noexcept {
+  q.cq->release_owner();
+  q.counts->discarded.add(drop_completions(q) - q.block_done);
+  empty_mbuf_rx(q);
+  q.cq->release_owner();
+}
+
 }  // namespace
 
 int Ethdev::run_rx(EthdevRx& rx) noexcept {
@@ -69,19 +77,16 @@ int Ethdev::run_rx(EthdevRx& rx) noexcept {
 }
 
 void Ethdev::halt_rx(EthdevRx& rx) noexcept {
-  MbufRx& q = *rx.queue;
-  q.down = true;
+  rx.queue->down = true;
   (void)port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
-  q.cq->release_owner();
-  q.counts->discarded.add(drop_completions(q) - q.block_done);
-  empty_mbuf_rx(q);
-  q.cq->release_owner();
+  clear_rx(*rx.queue);
 }
 
 int Ethdev::start_rx(uint16_t queue) noexcept {
   const std::lock_guard guard(lock_);
   EthdevRx& rx = rx_[queue];
   if (!rx.stopped) return 0;
+  rx.retry = {};
   if (const int e = run_rx(rx); e != 0) {
     halt_rx(rx);
     return e;
@@ -104,15 +109,21 @@ int Ethdev::stop_rx(uint16_t queue) noexcept {
 void Ethdev::recover_rx(uint16_t queue) noexcept {
   const std::lock_guard guard(lock_);
   EthdevRx& rx = rx_[queue];
-  if (rx.stopped || !rx.rwq || port_.device().lost()) return;
-  halt_rx(rx);
-  if (run_rx(rx) == 0) rx.queue->counts->recoveries.add(1);
+  if (rx.stopped || !rx.rwq || !rx.retry.due(port::Retry::now_ns()) || port_.device().lost())
+    return;
+  // What is posted stays until the device has let go of it.
+  const bool reset = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset).ok();
+  if (reset) clear_rx(*rx.queue);
+  if (!reset || run_rx(rx) != 0) return rx.retry.failed(port::Retry::now_ns());
+  rx.retry = {};
+  rx.queue->counts->recoveries.add(1);
 }
 
 int Ethdev::start_tx(uint16_t queue) noexcept {
   const std::lock_guard guard(lock_);
   EthdevTx& tx = tx_[queue];
   tx.stopped = tx.queue->down = false;
+  tx.retry = {};
   dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
   return 0;
 }
@@ -123,11 +134,12 @@ int Ethdev::stop_tx(uint16_t queue) noexcept {
   if (tx.stopped) return 0;
   tx.stopped = true;
   MbufTx& q = *tx.queue;
+  const TxVisit visit{q};
   using Clock = std::chrono::steady_clock;
   for (const auto end = Clock::now() + stop_limit; q.head != q.tail && Clock::now() < end;
        (void)reclaim_mbuf_tx(q))
     port_.device().progress();
-  if (q.head != q.tail) recover_tx(queue);
+  if (q.head != q.tail) (void)bring_back_tx(tx);
   q.down = true;
   dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
   return 0;
@@ -136,12 +148,19 @@ int Ethdev::stop_tx(uint16_t queue) noexcept {
 void Ethdev::recover_tx(uint16_t queue) noexcept {
   const std::lock_guard guard(lock_);
   EthdevTx& tx = tx_[queue];
+  if (tx.stopped || !tx.retry.due(port::Retry::now_ns())) return;
+  if (!bring_back_tx(tx)) return tx.retry.failed(port::Retry::now_ns());
+  tx.retry = {};
+}
+
+// A try may wait half a second for a device that says nothing (device/recovery.hh).
+bool Ethdev::bring_back_tx(EthdevTx& tx) noexcept {
   MbufTx& q = *tx.queue;
-  if ((tx.stopped && q.down) || !tx.qp || port_.device().lost()) return;
+  if (!tx.qp || port_.device().lost()) return false;
   SendSink sink{*q.sq};
   const Status s =
       device::recover(device::Recovery<>{port_.device(), tx.qp->handle, *q.sq, *q.cq}, sink);
-  if (!s) return;  // the next burst tries again
+  if (!s) return false;
   q.counts->lost.add(empty_mbuf_tx(q));
   q.sq->reset();
   q.sq->release_owner();
@@ -149,6 +168,7 @@ void Ethdev::recover_tx(uint16_t queue) noexcept {
   set_longest_frame(q, longest_sent());  // the error may be of a wire that takes less by now
   q.counts->recoveries.add(1);
   q.down = false;
+  return true;
 }
 
 uint32_t count_rx(void* queue) {
@@ -169,6 +189,7 @@ int rx_status(void* queue, uint16_t offset) {
 // under way lie at the highest offsets.
 int tx_status(void* queue, uint16_t offset) {
   auto& q = *static_cast<MbufTx*>(queue);
+  const TxVisit visit{q};
   if (offset > q.mask) return -EINVAL;
   run_device(q);
   if (q.down) q.port->recover_tx(q.number);

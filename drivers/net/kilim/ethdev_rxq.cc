@@ -173,6 +173,7 @@ int Ethdev::make_rx(uint16_t number) noexcept {
                                                .strides = cut});
   if (!rwq) return refuse(rwq.error());
   rx.rwq = *std::move(rwq);
+  rx.retry = {};
   const queue::RqGeometry& geometry = rx.rwq->rq;
 
   MbufRx& q = *new (rx.queue) MbufRx{};

@@ -70,6 +70,7 @@ int Ethdev::make_tx(uint16_t number) noexcept {
   q.counts = &shared_->tx[number];
   tx.wr_ids.assign(geometry.wqebb_count, 0);
   q.sq.emplace(geometry, tx.wr_ids);
+  tx.retry = {};
   q.cq.emplace(tx.cq->geometry);
   q.sent = shared_array<rte_mbuf*>(size, dev_->data->numa_node);
   q.ends = shared_array<uint32_t>(cqes, dev_->data->numa_node);

@@ -202,6 +202,7 @@ namespace {
 
 [[gnu::always_inline]] inline uint16_t send_mbufs(MbufTx& q, rte_mbuf** in,
                                                   uint16_t want) noexcept {
+  const TxVisit visit{q};
   q.keys.refresh();
   if (q.down) [[unlikely]] {
     q.port->recover_tx(q.number);

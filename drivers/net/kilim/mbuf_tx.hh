@@ -66,6 +66,22 @@ inline void set_longest_frame(MbufTx& q, uint32_t bytes) noexcept {
   __atomic_store_n(&q.max_frame, bytes, __ATOMIC_RELAXED);
 }
 
+// One call for a transmit queue. rte_ethdev.h binds a queue to no thread: one lcore sends on it,
+// another one cleans it or sends later on, never both at a time. So nobody owns it between calls;
+// within one the asserts of base/owner.hh stand.
+struct TxVisit {
+  explicit TxVisit(MbufTx& of) noexcept : q(of) {}
+  TxVisit(const TxVisit&) = delete;
+  TxVisit& operator=(const TxVisit&) = delete;
+  ~TxVisit() {
+#ifndef NDEBUG
+    if (q.sq) q.sq->release_owner();
+    if (q.cq) q.cq->release_owner();
+#endif
+  }
+  MbufTx& q;
+};
+
 // `polled`: it runs the queue's device first.
 MbufBurst select_mbuf_tx(bool polled) noexcept;
 // How many packets at the front ask for nothing but what the queue does (rte_eth_tx_prepare()); the
