@@ -3,6 +3,7 @@
 // halves sees the higher one change at worst, and reads again.
 #include "vhca/core/core_clock.hh"
 
+#include <span>
 #include <utility>
 
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #endif
 
 #include "kilim/base/be.hh"
+#include "vhca/core/own_page.hh"
 #include "vhca/core/sealed.hh"
 #include "vhca/core/tsc_clock.hh"
 
@@ -35,6 +37,11 @@ struct System {
 #endif
 };
 
+std::span<const std::byte> page_of(const std::atomic<uint64_t*>& word) noexcept {
+  return {reinterpret_cast<const std::byte*>(word.load(std::memory_order_relaxed)),
+          clock_page_bytes};
+}
+
 #if defined(__x86_64__)
 TscClock<System> carried;
 const bool steady = has_steady_counter();
@@ -49,25 +56,25 @@ uint64_t clock_ns() noexcept {
 }
 
 CoreClock::~CoreClock() {
+  show_no_more();
   if (void* page = word_.load(std::memory_order_relaxed)) ::munmap(page, clock_page_bytes);
 }
 
 int CoreClock::fd() noexcept {
-  if (fd_ || shown()) return fd_.get();
+  if (fd_ || shown()) return is_origin(fd_.get(), page_of(word_)) ? fd_.get() : -1;
   // Clients map the same page (uverbs/uar.cc).
   Fd fd = sealed_memory("vhca-clock", clock_page_bytes);
   if (!fd) return -1;
   void* page = ::mmap(nullptr, clock_page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (page == MAP_FAILED) return -1;
+  write_origin(fd.get(), {static_cast<std::byte*>(page), clock_page_bytes});
   fd_ = std::move(fd);
   word_.store(static_cast<uint64_t*>(page), std::memory_order_release);
   return fd_.get();
 }
 
-// A number that the client has closed and used again is the client's.
 void CoreClock::show_no_more() noexcept {
-  if (!is_sealed_memory(fd_.get(), clock_page_bytes)) (void)fd_.release();
-  fd_.reset();
+  if (fd_) close_origin(fd_, page_of(word_));
 }
 
 void CoreClock::store(uint64_t* word, uint64_t now_ns) noexcept {

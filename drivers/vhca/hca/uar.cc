@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/core/own_page.hh"
 #include "vhca/core/sealed.hh"
 
 namespace kilim::vhca {
@@ -59,6 +60,8 @@ UarSet::UarSet() {
 }
 
 UarSet::~UarSet() {
+  for (const std::unique_ptr<Uar>& uar : uars_)
+    if (uar) close_origin(uar->fd, uar->page);
   for (std::span<std::byte> page : pages_) ::munmap(page.data(), page.size());
 }
 
@@ -75,6 +78,7 @@ Result<Uar*> UarSet::alloc() {
       kept_[slot] = std::move(uars_[slot]);
       return Error{ENOMEM, "no address space for a UAR page"};
     }
+    write_origin(uars_[slot]->fd.get(), uars_[slot]->page);
     return uars_[slot].get();
   }
   Fd fd = sealed_memory("vhca-uar", prm::uar::page_bytes);
@@ -85,6 +89,7 @@ Result<Uar*> UarSet::alloc() {
   uar->index = static_cast<uint32_t>(slot) + 1;
   uar->fd = std::move(fd);
   uar->page = {static_cast<std::byte*>(at), prm::uar::page_bytes};
+  write_origin(uar->fd.get(), uar->page);
   pages_.push_back(uar->page);
   uars_.push_back(std::move(uar));
   kept_.emplace_back();
@@ -95,18 +100,20 @@ int UarSet::free(uint32_t index) {
   Uar* uar = at(index);
   if (uar == nullptr) return -EINVAL;
   if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
-  // The mapping stays, ours and the client's. A number that the client has closed and used again is
-  // the client's.
-  if (!is_sealed_memory(uar->fd.get(), prm::uar::page_bytes)) (void)uar->fd.release();
-  uar->fd.reset();
+  // The mapping stays, ours and the client's.
+  close_origin(uar->fd, uar->page);
   kept_[index - 1] = std::move(uars_[index - 1]);
   return 0;
 }
 
 bool UarSet::put_into_file(Uar& uar, int fd, uint64_t offset) noexcept {
   if (uar.place == Uar::Place::unmapped) {
+    const bool known = is_origin(uar.fd.get(), uar.page);
     const bool fits = make_page(fd, offset) && replace_memory(uar, fd, offset);
     uar.place = fits ? Uar::Place::file : Uar::Place::own;
+    // Its own memory is nobody's from here on.
+    if (fits && !known) (void)uar.fd.release();
+    if (fits) uar.fd.reset();
   }
   return uar.place == Uar::Place::file;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kilim/base/fd.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/uverbs/event_file.hh"
@@ -92,7 +93,7 @@ struct Context final : EventSink {
   bool disowned = false;  // a child after fork
   uint32_t domain = 0;    // its transport domain, where it has firmware commands; 0: none yet
   uint32_t dm_open = 0;   // to whom device memory is counted: DeviceMemory::enter()
-  Fd clock_page;          // mlx5_ib_clock_info, made when it is first mapped
+  OwnFd clock_page;       // mlx5_ib_clock_info, made when it is first mapped
   RecordPages record_pages;
 
  private:

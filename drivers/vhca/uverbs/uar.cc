@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "vhca/core/own_page.hh"
 #include "vhca/core/sealed.hh"
 #include "vhca/uverbs/bundle.hh"
 
@@ -92,7 +93,8 @@ int check_read_only(const MapRequest& r) {
 
 int map_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
   if (int err = check_read_only(r); err != 0) return err;
-  if (!context.clock_page) context.clock_page = make_clock_page();
+  // One whose number is the client's by now is made anew: all say the same.
+  if (!context.clock_page.ours()) context.clock_page = OwnFd(make_clock_page());
   if (!context.clock_page) return -ENOMEM;
   mapping = {context.clock_page.get(), 0};
   return 0;
@@ -131,6 +133,7 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)
     return -EINVAL;
   const bool in_file = UarSet::put_into_file(*uar->uar, request.fd, request.offset);
+  if (!in_file && !is_origin(uar->uar->fd.get(), uar->uar->page)) return -ENOMEM;
   mapping = {in_file ? request.fd : uar->uar->fd.get(), in_file ? request.offset : 0, true};
   return 0;
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where the memory of a doorbell page is: another process that has the descriptor maps it too.
+#include <cerrno>
+#include <utility>
+#include <vector>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -127,7 +131,34 @@ void a_page_that_is_freed_closes_no_strangers_file() {
   EQUAL(::close(m.map_fd), 0);
 }
 
+// A program closes all numbers (closefrom(3)) and opens files of its own. Of the kernel's clock a
+// new page says the same.
+void a_number_that_leads_elsewhere_is_neither_mapped_nor_closed() {
+  constexpr uint64_t clock_info = 7 << 20, core_clock = 5 << 20;
+  std::vector<int> numbers;
+  std::vector<Fd> copies;  // so that no number is given out again
+  {
+    PageClient c;
+    for (const uint64_t offset : {c.offset, core_clock, clock_info}) {
+      const MapRequest request{offset, 4096, offset == c.offset ? PROT_WRITE : PROT_READ,
+                               MAP_SHARED, -1};
+      DeviceFile::Mapping m;
+      EQUAL_FATAL(c.file->mmap(request, m), 0);
+      Fd strange(::memfd_create("strange", 0));
+      EQUAL_FATAL(::dup2(strange.get(), m.map_fd), m.map_fd);
+      numbers.push_back(m.map_fd);
+      const int again = c.file->mmap(request, m);
+      EQUAL(again, offset == clock_info ? 0 : -ENOMEM);
+      if (again == 0) CU_ASSERT(m.map_fd != numbers.back());
+      copies.push_back(std::move(strange));
+    }
+  }
+  for (const int number : numbers) EQUAL(::close(number), 0);
+}
+
 constexpr Case of_doorbell_pages[] = {
+    {"a number that leads elsewhere is neither mapped nor closed",
+     a_number_that_leads_elsewhere_is_neither_mapped_nor_closed},
     {"a page that is freed closes no stranger's file",
      a_page_that_is_freed_closes_no_strangers_file},
     {"a doorbell page is there before it is touched", a_page_is_there_before_it_is_touched},
