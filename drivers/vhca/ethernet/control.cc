@@ -95,6 +95,7 @@ Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
 }
 
 int eth_destroy_flow(EthState& eth, uint32_t rule) {
+  if (RdmaRules::has_number(rule) && eth.soft && eth.soft->rdma.remove(rule) == 0) return 0;
   EthPort& port = eth_port(eth, 1);
   if ((rule & egress_rule) != 0) {
     const int rc = port.egress.remove(rule & ~egress_rule);
@@ -118,7 +119,7 @@ int eth_detach_qp(EthState& eth, Qp& qp) {
   for (const EthPort& port : eth.ports) {
     if (port.steering.uses(&qp) || port.egress.uses(&qp)) return -EBUSY;
   }
-  return 0;
+  return eth.soft && eth.soft->rdma.uses(qp) ? -EBUSY : 0;
 }
 
 // Nothing is taken back from a client: it has read no entry of this queue, and will read none.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "Flow Table Context", "Flow Context", "Flow Sampler". Flow tables beyond the ports' own:
-// those whose entries software writes into the adapter's memory, and those of the firmware's that
-// have one entry for all frames. Where a chain of entries leads is an address, too: of a table, a
-// TIR, or an end. Owner: the adapter; its lock held. Walking never allocates; entries are
-// untrusted.
+// those whose entries software writes into the adapter's memory, where the profile has that, and
+// those of the firmware's that have one entry for all frames. Where a chain of entries leads is an
+// address, too: of a table, a TIR, or an end. Owner: the adapter; its lock held. Walking never
+// allocates; entries are untrusted.
 #pragma once
 
 #include <array>
@@ -16,7 +16,9 @@
 #include "vhca/core/spec.hh"
 #include "vhca/ethernet/flow_counters.hh"
 #include "vhca/ethernet/icm.hh"
+#include "vhca/ethernet/rdma_rules.hh"
 #include "vhca/ethernet/steering.hh"
+#include "vhca/ethernet/table_type.hh"
 #include "vhca/wq/qp.hh"
 
 namespace kilim::vhca {
@@ -65,7 +67,7 @@ struct FlowTable {
   FlowTable() noexcept { end.type = end.spec.type = QpType::raw_packet; }
   uint32_t number = 0;
   const EventSink* open = nullptr;  // whose it is
-  bool egress = false;
+  TableType type = TableType::nic_rx;
   bool software = false;  // its entries lie in memory, from `root` on
   uint64_t root = 0;
   uint32_t properties = 0;  // the first word of its context, as it was created
@@ -121,6 +123,7 @@ class SoftSteering {
   ObjectTable<FlowSampler> samplers{1, 1u << 12};
   ObjectTable<Prepend> reformats{1, 1u << 12};
   Icm icm;
+  RdmaRules rdma;
   const ObjectTable<Tir>* tirs;
   const FlowCounters* counters;
 

@@ -19,11 +19,12 @@ namespace ste = prm::ste;
 
 class SteWalk {
  public:
-  SteWalk(SoftSteering& s, bool egress, uint32_t source) noexcept
+  SteWalk(SoftSteering& s, TableType type, uint32_t source) noexcept
       : s_(s),
-        scratch_(s.scratch_[egress]),
-        actions_(s, egress),
-        egress_(egress),
+        scratch_(s.scratch_[type == TableType::nic_tx]),
+        actions_(s, type == TableType::nic_tx),
+        type_(type),
+        egress_(type == TableType::nic_tx),
         source_(source) {}
 
   void start(const FlowTable& table, uint32_t tag, std::span<const std::byte> frame) noexcept {
@@ -97,7 +98,7 @@ class SteWalk {
 
   void to_table(SteBranch& b, uint32_t number) noexcept {
     const FlowTable* table = s_.tables.at(number);
-    if (table == nullptr || table->egress != egress_) return stop(ste_end::no_object);
+    if (table == nullptr || table->type != type_) return stop(ste_end::no_object);
     if (table->software) {
       b.address = table->root;  // if that is an end again, steps are counted
       return;
@@ -193,6 +194,7 @@ class SteWalk {
   SoftSteering& s_;
   SoftSteering::Scratch& scratch_;
   SteActions actions_;
+  TableType type_;
   bool egress_;
   uint32_t source_;
   std::array<SteWay, most_waiting> waiting_list_;
@@ -208,9 +210,9 @@ std::span<const Arrival> SoftSteering::walk(const FlowTable& table, FlowTarget b
                                             uint32_t source_queue,
                                             std::span<const std::byte> frame) noexcept {
   why_ = ste_end::dropped;
-  SteWalk walk(*this, table.egress, source_queue);
+  SteWalk walk(*this, table.type, source_queue);
   walk.start(table, by.tag, frame);
-  return std::span(scratch_[table.egress].arrivals).first(walk.arrived());
+  return std::span(scratch_[table.type == TableType::nic_tx].arrivals).first(walk.arrived());
 }
 
 void SoftSteering::count(bool egress) noexcept {

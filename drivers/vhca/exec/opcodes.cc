@@ -6,6 +6,7 @@
 
 #include "vhca/ethernet/eth.hh"
 #include "vhca/exec/plain.hh"
+#include "vhca/exec/rdma_filter.hh"
 #include "vhca/exec/umr.hh"
 #include "vhca/transport/datagram.hh"
 #include "vhca/transport/dma_copy.hh"
@@ -23,10 +24,14 @@ Verdict nothing(Engine&, Qp&, const SendWqe&, Answer&) noexcept {
 }
 
 Verdict request(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
+  if (filters_rdma(e)) [[unlikely]]
+    return exec_filtered_request(e, qp, wqe, answer);
   return exec_request(e.context, e.qps, qp, wqe, answer);
 }
 
 Verdict datagram(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+  if (filters_rdma(e)) [[unlikely]]
+    return exec_filtered_datagram(e, qp, wqe);
   return exec_datagram(e.roce, qp, wqe);
 }
 

@@ -17,6 +17,7 @@
 #include "vhca/exec/plain_frames.hh"
 #include "vhca/exec/plain_steps.hh"
 #include "vhca/exec/plain_wqe.hh"
+#include "vhca/exec/rdma_filter.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/transport/requester.hh"
@@ -52,7 +53,7 @@ bool may_run(const Engine& e, const Qp& qp) noexcept {
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
   return e.executing && !awaits_fault(e) && !e.context.journal->on() && connected && !qp.rc &&
          qp.state == QpState::rts && qp.watched == nullptr && fresh &&
-         completes_plainly(*qp.send_cq);
+         completes_plainly(*qp.send_cq) && !filters_rdma(e);
 }
 
 bool admits(const Qp& qp, const Qp& peer, const Kind& kind) noexcept {

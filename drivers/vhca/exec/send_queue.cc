@@ -6,6 +6,7 @@
 #include "vhca/exec/on_wire.hh"
 #include "vhca/exec/opcodes.hh"
 #include "vhca/exec/plain.hh"
+#include "vhca/exec/rdma_filter.hh"
 #include "vhca/exec/steps.hh"
 #include "vhca/exec/weak.hh"
 #include "vhca/transport/rendezvous.hh"
@@ -110,7 +111,8 @@ namespace {
 
 // One request of a rendezvous; false: the queue goes no further now.
 bool run_rendezvous(Engine& e, Qp& qp) noexcept {
-  Verdict o = exec_rendezvous(e.context, e.qps, qp);
+  Verdict o =
+      filters_rdma(e) ? exec_filtered_rendezvous(e, qp) : exec_rendezvous(e.context, e.qps, qp);
   if (waits(e, qp, o)) return false;
   if (o.ok())
     rendezvous_answered(e.context, qp);

@@ -9,6 +9,7 @@
 #include "vhca/core/receive_spec.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/ethernet/soft_steering.hh"
+#include "vhca/ethernet/table_type.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/reserved_qpns.hh"
 #include "vhca/tpt/key_table.hh"
@@ -244,6 +245,24 @@ void flow_tables(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::tx_reformat, 1);
 }
 
+// Tables of RDMA queues' frames (Linux drivers/infiniband/hw/mlx5/fs.c, _get_flow_table(), asks for
+// the size of each). A level is a table's own word: nothing follows from it.
+void rdma_tables(const Profile& p, CapGroup g) {
+  namespace cap = prm::rdma_table_cap;
+  constexpr uint32_t log_rules = 16, levels = 255;
+  static_assert(std::size_t{1} << log_rules == Steering::max_rules);
+  if (!has_rdma_tables(p)) return;
+  for (const std::size_t table : {cap::receive, cap::transmit}) {
+    const auto set = [&g, table](prm::CapField f, uint32_t value) {
+      prm::cap_set(g, {static_cast<uint16_t>(table + f.bit), f.width}, value);
+    };
+    set(cap::ft_support, 1);
+    set(cap::flow_counter, 1);
+    set(cap::log_max_ft_size, log_rules);
+    set(cap::max_ft_level, levels);
+  }
+}
+
 void put_word(CapGroup g, std::size_t at, uint64_t word) {
   prm::cap_set(g, {static_cast<uint16_t>(8 * at), 32}, static_cast<uint32_t>(word >> 32));
   prm::cap_set(g, {static_cast<uint16_t>(8 * at + 32), 32}, static_cast<uint32_t>(word));
@@ -317,6 +336,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number == prm::cmd::cap_crypto) crypto(profile, group);
   if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
   if (group_number == prm::cmd::cap_nic_flow) flow_tables(profile, group);
+  if (group_number == prm::cmd::cap_nic_flow) rdma_tables(profile, group);
   if (group_number == prm::cmd::cap_atomic) atomic(profile, group);
   if (group_number == prm::cmd::cap_odp) odp(profile, group);
   if (group_number == prm::cmd::cap_device_memory) device_memory(profile, group);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PRM: "CREATE_FLOW_TABLE", "QUERY_FLOW_TABLE", "CREATE_FLOW_GROUP", "SET_FLOW_TABLE_ENTRY",
-// "QUERY_FLOW_TABLE_ENTRY", "SYNC_STEERING" and the flow sampler, of DevX clients that steer by
-// software (rdma-core v44, providers/mlx5/dr_devx.c). A table is either the software's, which
-// says where its first entry lies, or has one entry that takes all frames. Adapter's lock held.
+// "QUERY_FLOW_TABLE_ENTRY", "SYNC_STEERING" and the flow sampler, of DevX clients. A table is
+// either the software's, which says where its first entry lies (rdma-core v44,
+// providers/mlx5/dr_devx.c), or has one entry that takes all frames. Adapter's lock held.
 #include <algorithm>
+#include <bit>
 
 #include "kilim/prm/flow_table.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/commands.hh"
+#include "vhca/hca/rdma_flows.hh"
 
 namespace kilim::vhca::commands {
 
@@ -31,7 +33,7 @@ FlowTable* table_in(const Hca& h, const Client& client, In in) {
   FlowTable* t =
       soft != nullptr ? find_own(soft->tables, client, prm::cap_get(in, fc::table_id)) : nullptr;
   const bool fits =
-      t != nullptr && prm::cap_get(in, fc::table_type) == (t->egress ? fc::nic_tx : fc::nic_rx);
+      t != nullptr && prm::cap_get(in, fc::table_type) == static_cast<uint32_t>(t->type);
   return fits ? t : nullptr;
 }
 
@@ -43,7 +45,15 @@ void use_tables(const SoftSteering& s, const FlowEntry& e, bool more) {
   }
 }
 
-bool read_lists(const Hca& h, const Client& client, In in, FlowEntry& e) {
+// Whether a table's frames may go there: to another table of its kind, or to a TIR, which frames of
+// RDMA queues never are for (Linux mlx5_ifc.h, nic_rx_rdma_fwd_tir: this adapter's is 0).
+bool leads_on(const Hca& h, const Client& client, TableType from, FlowEntry::To to) {
+  if (!to.table) return !sees_rdma(from) && find_own(h.tirs, client, to.number) != nullptr;
+  const FlowTable* next = find_own(soft_of(h)->tables, client, to.number);
+  return next != nullptr && next->type == from;
+}
+
+bool read_lists(const Hca& h, const Client& client, In in, FlowTable& of, FlowEntry& e) {
   namespace f = prm::flow_context;
   const In context = in.subspan(fc::flow_context);
   const uint32_t to = prm::cap_get(context, f::destination_list_size),
@@ -61,13 +71,20 @@ bool read_lists(const Hca& h, const Client& client, In in, FlowEntry& e) {
       e.counters.push_back(number);
       continue;
     }
-    const bool table = type == f::to_table;
-    const bool there = table ? find_own(soft_of(h)->tables, client, number) != nullptr
-                             : find_own(h.tirs, client, number) != nullptr;
-    if ((!table && type != f::to_tir) || !there) return false;
-    e.to.push_back({table, number});
+    const FlowEntry::To destination{type == f::to_table, number};
+    if ((type != f::to_table && type != f::to_tir) || !leads_on(h, client, of.type, destination))
+      return false;
+    e.to.push_back(destination);
   }
   return true;
+}
+
+// Frames of RDMA queues are dropped, go on to other tables, or to where they would go anyhow.
+bool has_one_end(const FlowTable& t, const FlowEntry& e) {
+  namespace f = prm::flow_context;
+  if (!sees_rdma(t.type)) return true;
+  const uint32_t end = e.action & (f::allow | f::drop | f::forward);
+  return std::has_single_bit(end) && (end == f::forward) == !e.to.empty();
 }
 
 // The group of this table that a command names; null: none.
@@ -86,22 +103,26 @@ Answer refused_table() {
 
 Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
   namespace c = prm::flow_table_context;
-  SoftSteering* soft = soft_of(h);
-  if (soft == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
   const In context = in.subspan(fc::context, c::bytes);
   const uint32_t type = prm::cap_get(in, fc::table_type);
   const bool software = prm::cap_get(context, c::sw_owner) != 0;
   const uint64_t root = read<be64>(context, c::sw_owner_icm_root_0).host();
-  if (type > fc::nic_tx || prm::cap_get(in, fc::other_vport) != 0 ||
+  const Profile& p = h.config.profile;
+  if (!has_flow_tables(p)) return {Status::bad_op, Refusal::unknown_opcode};
+  if (!is_table_type(type) || prm::cap_get(in, fc::other_vport) != 0 ||
       prm::cap_get(context, c::table_miss_action) != 0)
     return {Status::bad_param, Refusal::table_context};
-  if (software && !soft->icm.steering.has(root)) return {Status::bad_param, Refusal::table_context};
+  const auto kind = static_cast<TableType>(type);
+  if (sees_rdma(kind) ? software || !has_rdma_tables(p) : software && !p.software_steering)
+    return {Status::bad_param, Refusal::table_context};
+  SoftSteering& soft = flow_tables(h);
+  if (software && !soft.icm.steering.has(root)) return {Status::bad_param, Refusal::table_context};
   uint32_t number = 0;
-  FlowTable* made = soft->tables.create(number);
+  FlowTable* made = soft.tables.create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
   made->number = number;
   made->open = client.sink;
-  made->egress = type == fc::nic_tx;
+  made->type = kind;
   made->software = software;
   made->root = root;
   made->properties = prm::cap_get(context, c::properties);
@@ -167,9 +188,10 @@ Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
   e.action = action;
   e.group = prm::cap_get(context, f::group_id);
   e.drops = (action & f::drop) != 0;
-  const bool known = (action & ~(f::drop | f::forward | f::count)) == 0 &&
+  const uint32_t ends = sees_rdma(t->type) ? f::allow | f::drop : f::drop;
+  const bool known = (action & ~(ends | f::forward | f::count)) == 0 &&
                      prm::cap_get(context, f::extended_destination) == 0;
-  if (!known || t->has_entry || !read_lists(h, client, in, e))
+  if (!known || t->has_entry || !read_lists(h, client, in, *t, e) || !has_one_end(*t, e))
     return {Status::bad_param, Refusal::table_entry};
   if (e.drops != e.to.empty() && (action & f::forward) != 0)
     return {Status::bad_param, Refusal::table_entry};
@@ -225,7 +247,7 @@ Answer query_flow_entry(Hca& h, const Client& client, In in, Out out) {
 
 // Entries are read as they are when a frame comes: nothing is kept of them that could be stale.
 Answer sync_steering(Hca& h, In, Out) {
-  if (soft_of(h) == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
+  if (!h.config.profile.software_steering) return {Status::bad_op, Refusal::unknown_opcode};
   return {};
 }
 
@@ -236,6 +258,8 @@ Answer make_sampler(Hca& h, const Client& client, In in, Out out) {
   FlowTable* sample = find_own(soft.tables, client, prm::cap_get(o, f::sample_table_id));
   FlowTable* otherwise = find_own(soft.tables, client, prm::cap_get(o, f::default_table_id));
   if (sample == nullptr || otherwise == nullptr) return refused_table();
+  if (sees_rdma(sample->type) || sees_rdma(otherwise->type))
+    return {Status::bad_param, Refusal::table_entry};
   if (prm::cap_get(o, f::sample_ratio) == 0) return {Status::bad_param, Refusal::table_entry};
   uint32_t number = 0;
   FlowSampler* made = soft.samplers.create(number);

@@ -13,7 +13,7 @@ namespace kilim::vhca::commands {
 Answer make_reformat(Hca& h, In in, Out out) {
   namespace r = prm::reformat_cmd;
   SoftSteering* soft = h.eth.soft.get();
-  if (soft == nullptr) return {Status::bad_op, Refusal::unknown_opcode};
+  if (!h.config.profile.software_steering) return {Status::bad_op, Refusal::unknown_opcode};
   const uint32_t type = prm::cap_get(in, r::type), bytes = prm::cap_get(in, r::data_size);
   if ((type != r::l2_to_l2_tunnel && type != r::l2_to_l3_tunnel) || bytes == 0 ||
       bytes > Prepend::most || in.size() < r::data + bytes)

@@ -11,6 +11,7 @@
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/lro.hh"
 #include "vhca/ethernet/soft_steering.hh"
+#include "vhca/hca/rdma_flows.hh"
 #include "vhca/transport/groups.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/wire.hh"
@@ -26,6 +27,10 @@ bool handle_frame(Hca& h, Wire& wire, uint32_t number) noexcept {
   if (h.context.dead) {
     h.context.journal->frame_drop(number, static_cast<uint32_t>(frame.size()),
                                   "the adapter is dead");
+    wire.drop();
+    return true;
+  }
+  if (h.eth.soft && !rdma_receives(h, number, frame)) [[unlikely]] {
     wire.drop();
     return true;
   }
@@ -167,7 +172,7 @@ Result<uint32_t> create_flow_to_tir(Hca& h, uint32_t tirn, const FlowSpec& spec)
 
 Result<uint32_t> create_flow_to_table(Hca& h, uint32_t number, const FlowSpec& spec) {
   FlowTable* table = h.eth.soft ? h.eth.soft->tables.at(number) : nullptr;
-  if (table == nullptr || table->egress != spec.egress)
+  if (table == nullptr || table->type != (spec.egress ? TableType::nic_tx : TableType::nic_rx))
     return Error{EINVAL, "no such flow table of that kind"};
   return eth_create_flow(h.eth, &table->end, spec);
 }

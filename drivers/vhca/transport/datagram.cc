@@ -11,6 +11,7 @@
 #include "vhca/core/address.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/transport/gsi.hh"
+#include "vhca/transport/loop_packets.hh"
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/packet.hh"
@@ -152,33 +153,35 @@ bool send_out(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   SegmentList data{d.content.segments.subspan(1), d.content.need};
   if (!gather_bytes(link.context->translator, data, payload_place(link, p.flags), d.bytes).ok())
     return true;  // checked before; the client took its memory away meanwhile
-  RocePath path;
-  path.src = link.mac;
-  std::memcpy(path.dst.data(), to.rmac, path.dst.size());
-  port_gid(*link.context->addresses, prm::av::gid_index::get(to), path.sgid);
-  std::memcpy(path.dgid.data(), to.rgid, path.dgid.size());
-  path.traffic_class = to.tclass;
-  path.hop_limit = std::max<uint8_t>(to.hop_limit, 1);
-  path.flow_label = prm::av::flow_label::get(to);
-  path.src_port = to.rlid.host() != 0 ? to.rlid.host() : source_port(d.from_qpn, p.dest_qpn);
-  if (!send_along(link, *wire, path, p, d.bytes)) return false;
+  if (!send_along(link, *wire, path_to(link, to, d.from_qpn), p, d.bytes)) return false;
   qp.attr.sq_psn = roce::psn_add(psn, 1);
   return true;
 }
 
+// What the rules of the adapter say, where there are any.
+struct Way {
+  const prm::AvSeg& to;
+  const LocalFilter* filter;
+  [[nodiscard]] bool stays_open(const Qp& from, const SendWqe& wqe, uint64_t bytes) const noexcept {
+    return filter == nullptr || filter->passes(filter->engine, from, wqe, to, bytes);
+  }
+};
+
 // False: the wire is full.
-bool route(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
-           const Datagram& d) noexcept {
+bool route(RoceLink& link, Qp& qp, const SendWqe& wqe, const Way& way, const Datagram& d) noexcept {
+  const prm::AvSeg& to = way.to;
   Gid gid;
   std::memcpy(gid.data(), to.rgid, gid.size());
   uint32_t qpn = prm::av::qpn::get(to);
   if (is_group_gid(gid)) {
     if (!send_out(link, qp, wqe, to, d)) return false;
-    if (qpn == any_group_member) deliver_to_group(link, gid, d, &qp);
+    if (qpn == any_group_member && way.stays_open(qp, wqe, d.bytes))
+      deliver_to_group(link, gid, d, &qp);
     return true;
   }
   if (!leads_here(*link.context->addresses, to)) return send_out(link, qp, wqe, to, d);
-  if (Qp* peer = link.qps->at(qpn)) deliver(*link.context, *peer, d);
+  Qp* peer = link.qps->at(qpn);
+  if (peer != nullptr && way.stays_open(qp, wqe, d.bytes)) deliver(*link.context, *peer, d);
   return true;
 }
 
@@ -188,7 +191,7 @@ uint32_t longest(const RoceLink& link, const Qp& qp) noexcept {
   return wire == nullptr ? port_mtu : roce_mtu(wire->mtu());
 }
 
-Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
+Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe, const LocalFilter* filter) noexcept {
   prm::AvSeg to;
   DataList data;
   if (wqe.body().size() < sizeof(to)) return malformed("WQE shorter than its address");
@@ -223,7 +226,7 @@ Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
              grh,
              link.context->addresses->lid,
              static_cast<uint8_t>(roce ? 0 : to.stat_rate_sl & 0xf)};
-  return route(link, qp, wqe, to, d) ? Verdict::done() : Verdict::wire_full();
+  return route(link, qp, wqe, {to, filter}, d) ? Verdict::done() : Verdict::wire_full();
 }
 
 }  // namespace
@@ -254,8 +257,9 @@ bool handle_datagram(RoceLink& link, uint32_t port, const RocePacket& p) noexcep
   return true;
 }
 
-Verdict exec_datagram(RoceLink& link, Qp& qp, const SendWqe& wqe) noexcept {
-  return send(link, qp, wqe);
+Verdict exec_datagram(RoceLink& link, Qp& qp, const SendWqe& wqe,
+                      const LocalFilter* filter) noexcept {
+  return send(link, qp, wqe, filter);
 }
 
 }  // namespace kilim::vhca

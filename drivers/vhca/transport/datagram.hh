@@ -4,13 +4,24 @@
 // the wire. Adapter's lock held. Never allocates. Packets are untrusted.
 #pragma once
 
+#include <cstdint>
+
+#include "kilim/prm/av_seg.hh"
 #include "vhca/core/verdict.hh"
 #include "vhca/transport/roce_link.hh"
 
 namespace kilim::vhca {
 
-// What nobody takes is lost without a word: the sender's completion says that it was sent.
-Verdict exec_datagram(RoceLink&, Qp&, const SendWqe&) noexcept;
+// Asked of a datagram that queues of this adapter are to get; false: they do not.
+struct LocalFilter {
+  bool (*passes)(void* engine, const Qp& from, const SendWqe&, const prm::AvSeg& to,
+                 uint64_t bytes) noexcept;
+  void* engine;
+};
+
+// What nobody takes is lost without a word: the sender's completion says that it was sent. Without
+// a filter all get it.
+Verdict exec_datagram(RoceLink&, Qp&, const SendWqe&, const LocalFilter* = nullptr) noexcept;
 
 // A datagram from the wire of a port; false: no queue has that number, or nobody is in that group.
 bool handle_datagram(RoceLink&, uint32_t port, const RocePacket&) noexcept;

@@ -15,6 +15,7 @@
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/responder_wire.hh"
 #include "vhca/transport/weak_wire.hh"
+#include "vhca/wire/packet.hh"
 #include "vhca/wire/slots.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -137,6 +138,13 @@ void roce_forget(RoceLink& link, Qp& qp) noexcept {
 
 bool roce_may_send(const Qp& qp) noexcept {
   return !qp.rc->idle;
+}
+
+bool roce_hears(const RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {
+  if (!for_a_group(frame) && !for_us(link, frame) && !for_station(link, port, frame)) return false;
+  const PacketView v = parse_packet(frame);
+  return v.l3 != L3::none && v.l4 == L4::udp &&
+         get_be<uint16_t>(frame, v.l4_at + 2) == roce::udp_port;
 }
 
 bool roce_handle_frame(RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {

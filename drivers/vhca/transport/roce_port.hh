@@ -26,6 +26,8 @@ void roce_part(RoceLink&, Qp&) noexcept;
 bool roce_owes(const RoceLink&) noexcept;
 
 bool roce_may_send(const Qp&) noexcept;
+// Whether a frame is RoCE that queues of this adapter may be meant by, right or wrong.
+bool roce_hears(const RoceLink&, uint32_t port, std::span<const std::byte> frame) noexcept;
 // True: the frame was RoCE for this adapter.
 bool roce_handle_frame(RoceLink&, uint32_t port, std::span<const std::byte> frame) noexcept;
 void roce_timers(RoceLink&) noexcept;

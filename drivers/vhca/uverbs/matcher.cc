@@ -3,12 +3,13 @@
 // where the frame goes. Linux drivers/infiniband/hw/mlx5/fs.c (flow_matcher_create, create_flow).
 // Of the headers the outer ones, those of tunnels, the inner ones and ICMP's are matched; of
 // actions queues, drop, mark, further tables, changes of headers and, for what leaves, headers in
-// front of others are there.
+// front of others are there. Frames of RDMA queues have rules too, which drop them or let them go.
 // Adapter's lock held.
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -19,6 +20,7 @@
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
+#include "vhca/hca/rdma_flows.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca {
@@ -82,25 +84,39 @@ bool unlooked(const Match& mask, uint8_t criteria) {
 }
 
 // fs.c, mlx5_ib_matcher_ns(): by the table's kind, or by a flag.
-int find_table(const Context& context, const Bundle& b, bool& egress) {
+int find_table(const Context& context, const Bundle& b, TableType& table) {
   constexpr uint64_t flag_egress = 1u << 2;  // IB_FLOW_ATTR_FLAGS_EGRESS
+  const Profile& profile = context.hca.config.profile;
   const uint64_t type = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE),
                  flags = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS);
-  egress = type == MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX || flags == flag_egress;
-  if (egress) return context.hca.config.profile.egress_rules ? 0 : -EOPNOTSUPP;
-  return type != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX || flags != 0 ? -EOPNOTSUPP : 0;
+  if (flags != 0 && flags != flag_egress) return -EOPNOTSUPP;
+  switch (type) {
+    case MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX:
+      table = flags != 0 ? TableType::nic_tx : TableType::nic_rx;
+      break;
+    case MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX:
+      table = TableType::nic_tx;
+      break;
+    case MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_RX:
+      table = TableType::rdma_rx;
+      break;
+    case MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX:
+      table = TableType::rdma_tx;
+      break;
+    default:
+      return -EOPNOTSUPP;
+  }
+  if (sees_rdma(table)) return has_rdma_tables(profile) ? 0 : -EOPNOTSUPP;
+  return table == TableType::nic_rx || profile.egress_rules ? 0 : -EOPNOTSUPP;
 }
 
 int create_matcher(Context& context, Bundle& b) {
   if (!context.hca.config.profile.raw_packet) return -EOPNOTSUPP;
-  // Other tables than those of what a port receives and sends are not there.
   const bool names_table = b.has(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE);
   if (names_table && b.has(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS)) return -EINVAL;
-  bool egress = false;
-  if (int err = find_table(context, b, egress); err != 0) return err;
   auto made = std::make_unique<MatcherObject>();
   MatcherObject& matcher = *made;
-  matcher.egress = egress;
+  if (int err = find_table(context, b, matcher.table); err != 0) return err;
   const uint8_t type = b.element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
   if (type > static_cast<uint8_t>(FlowSpec::Type::sniffer)) return -EINVAL;
   // mlx5_ib_flow_type numbers sniffers before the defaults.
@@ -166,12 +182,29 @@ struct Destination {
   }
 };
 
+// Frames of RDMA queues go to a table, or are dropped where they leave (fs.c, get_dests()). What a
+// rule misses, only tables of what raw packet queues receive can send on (fs_core.c,
+// fwd_next_prio_supported()); TIRs, and the tags that they tell, are not for these frames
+// (mlx5_ifc.h, nic_rx_rdma_fwd_tir).
+int fill_rdma_action(const Bundle& b, const MatcherObject& m, const Destination& to, uint64_t flags,
+                     FlowSpec& spec) {
+  if (m.type != FlowSpec::Type::normal) return -EOPNOTSUPP;  // fs.c, raw_fs_rule_add()
+  if (flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return -EOPNOTSUPP;
+  if (b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) return -EINVAL;
+  spec.drops = flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
+  const bool leaves = m.table == TableType::rdma_tx;
+  if (to.any()) return to.is_table() && !spec.drops ? 0 : -EINVAL;
+  return leaves && spec.drops ? 0 : -EINVAL;
+}
+
 // A destination, or a flag that says why there is none.
-int fill_action(const Bundle& b, bool egress, const Destination& to, FlowSpec& spec) {
+int fill_action(const Bundle& b, const MatcherObject& m, const Destination& to, FlowSpec& spec) {
   constexpr uint64_t miss = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS,
                      drop = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
   const uint64_t flags = b.value(MLX5_IB_ATTR_CREATE_FLOW_FLAGS);
   if ((flags & ~(miss | drop)) != 0 || flags == (miss | drop)) return -EINVAL;
+  if (sees_rdma(m.table)) return fill_rdma_action(b, m, to, flags, spec);
+  const bool egress = m.table == TableType::nic_tx;
   // What leaves goes to the wire (fs.c, raw_fs_rule_add(): MLX5_FLOW_DESTINATION_TYPE_PORT), and
   // what it has no destination for is no tag either.
   spec.egress = egress;
@@ -209,8 +242,9 @@ int find_action(const Context& context, const Bundle& b, FlowActionObject*& acti
   return action == nullptr ? -EINVAL : 0;
 }
 
-int fill_changes(const FlowActionObject& action, bool egress, FlowSpec& spec) {
-  if (egress != action.egress || spec.drops) return -EINVAL;
+int fill_changes(const FlowActionObject& action, TableType table, FlowSpec& spec) {
+  if (table != (action.egress ? TableType::nic_tx : TableType::nic_rx) || spec.drops)
+    return -EINVAL;
   if (action.rewrite.actions.empty()) {
     spec.prepend = &action.prepend;
   } else {
@@ -219,7 +253,10 @@ int fill_changes(const FlowActionObject& action, bool egress, FlowSpec& spec) {
   return 0;
 }
 
-Result<uint32_t> make_rule(Hca& hca, const Destination& to, const FlowSpec& spec) {
+Result<uint32_t> make_rule(Hca& hca, TableType table, const Destination& to, const FlowSpec& spec) {
+  if (sees_rdma(table))
+    return create_rdma_flow(hca, table, to.any() ? std::optional(to.tir->number) : std::nullopt,
+                            spec);
   if (to.is_table()) return create_flow_to_table(hca, to.tir->number, spec);
   if (to.tir != nullptr) return create_flow_to_tir(hca, to.tir->number, spec);
   if (to.qp == nullptr) return create_ending_flow(hca, spec);
@@ -234,18 +271,18 @@ int create_flow_method(Context& context, Bundle& b) {
   const Destination to{b.object<QpObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_QP),
                        b.object<DevxObject>(context, MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX)};
   FlowSpec spec;
-  if (int err = fill_action(b, matcher->egress, to, spec); err != 0) return err;
+  if (int err = fill_action(b, *matcher, to, spec); err != 0) return err;
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
   FlowActionObject* action = nullptr;
   if (int err = find_action(context, b, action); err != 0) return err;
-  if (int err = action != nullptr ? fill_changes(*action, matcher->egress, spec) : 0; err != 0)
+  if (int err = action != nullptr ? fill_changes(*action, matcher->table, spec) : 0; err != 0)
     return err;
   if (counter != nullptr) {
     const uint64_t place = b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET);
     spec.count = context.hca.flow_counters.at(counter->number + static_cast<uint32_t>(place));
   }
-  Result<uint32_t> rule = make_rule(context.hca, to, spec);
+  Result<uint32_t> rule = make_rule(context.hca, matcher->table, to, spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;

@@ -13,6 +13,7 @@
 
 #include "vhca/ethernet/icm.hh"
 #include "vhca/ethernet/rewrite.hh"
+#include "vhca/ethernet/table_type.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/uverbs/pinned.hh"
@@ -208,7 +209,7 @@ struct MatcherObject final : Object {
   bool beyond = false;    // its mask names what is not matched
   bool unlooked = false;  // or what `criteria` does not
   uint8_t criteria = 0;
-  bool egress = false;
+  TableType table = TableType::nic_rx;
   uint16_t priority = 0;
   FlowSpec::Type type = FlowSpec::Type::normal;
 };

@@ -36,7 +36,8 @@ inline constexpr std::size_t query_bytes = 64;  // QUERY_FLOW_GROUP, QUERY_FLOW_
 inline constexpr std::size_t context = 24, table_bytes = 64, group_bytes = 1024;
 inline constexpr std::size_t criteria_enable_at = 63;  // CREATE_FLOW_GROUP: which headers count
 inline constexpr std::size_t flow_context = 64, entry_bytes = 832;  // then its destinations
-inline constexpr uint32_t nic_rx = 0, nic_tx = 1;                   // table_type
+// table_type (Linux drivers/net/ethernet/mellanox/mlx5/core/fs_core.h, fs_flow_table_type).
+inline constexpr uint32_t nic_rx = 0, nic_tx = 1, rdma_rx = 7, rdma_tx = 8;
 // Answers.
 inline constexpr CapField icm_address_39_32{0x40, 8}, made_id{0x48, 24}, icm_address_31_0{0x60, 32};
 }  // namespace flow_cmd
@@ -56,8 +57,8 @@ inline constexpr CapField group_id{0x20, 32}, flow_tag{0x48, 24}, action{0x70, 1
     flow_counter_list_size{0xa8, 24};
 inline constexpr std::size_t destinations = 768, destination_bytes = 8;
 inline constexpr CapField destination_type{0x00, 8}, destination_id{0x08, 24};
-inline constexpr uint32_t drop = 2, forward = 4, count = 8;  // of action
-inline constexpr uint32_t to_table = 1, to_tir = 2;          // destination_type
+inline constexpr uint32_t allow = 1, drop = 2, forward = 4, count = 8;  // of action
+inline constexpr uint32_t to_table = 1, to_tir = 2;                     // destination_type
 }  // namespace flow_context
 
 // "Flow Sampler", from the object's first bit.
@@ -89,7 +90,14 @@ namespace roce_cap {
 inline constexpr CapField fl_rc_qp_when_roce_disabled{0x05, 1}, fl_rc_qp_when_roce_enabled{0x06, 1};
 }  // namespace roce_cap
 
-// Of the group of flow tables (flow_cap): steering by software, for receiving and sending.
+// Of the group of flow tables (flow_cap): tables of the frames of RDMA queues.
+namespace rdma_table_cap {
+inline constexpr std::size_t receive = 0x400, transmit = 0xa00;  // bits: their properties
+inline constexpr CapField ft_support{0x00, 1}, flow_counter{0x02, 1}, log_max_ft_size{0x22, 6},
+    max_ft_level{0x38, 8};  // in the properties
+}  // namespace rdma_table_cap
+
+// Of the same group: steering by software, for receiving and sending.
 namespace steering_cap {
 inline constexpr CapField multi_path_tirs{0x00, 1}, multi_path_tirs_fts{0x01, 1},
     flow_tag_multipath{0x04, 1};

@@ -87,7 +87,7 @@ struct Bench {
   FlowTable* make(bool egress, bool software) {
     FlowTable* t = soft->tables.create(table);
     t->number = table;
-    t->egress = egress;
+    t->type = egress ? TableType::nic_tx : TableType::nic_rx;
     t->software = software;
     t->root = at(0);
     return t;
@@ -101,9 +101,10 @@ struct Bench {
   }
   std::span<const Arrival> walk(const Bytes& f, uint32_t tag = 0) {
     const FlowTable& t = *soft->tables.at(table);
-    soft->begin(t.egress);
+    const bool egress = t.type == TableType::nic_tx;
+    soft->begin(egress);
     const auto got = soft->walk(t, {nullptr, tag}, 0x77, f);
-    soft->count(t.egress);
+    soft->count(egress);
     return got;
   }
   [[nodiscard]] uint64_t to_tir() const { return icm_end::address_of(IcmEnd::tir, tirn); }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ruled_fixture.hh"
 #include "ut.hh"
 #include "vhca/transport/roce_frame.hh"
 #include "vhca/wire/wire.hh"
@@ -152,7 +153,34 @@ void room_that_a_flush_finds_is_no_news_later() {
   EQUAL(wire->went.size(), 3);
 }
 
+// A rule of RDMA counts packets that leave, however often the wire was asked.
+void what_waits_is_counted_when_it_leaves() {
+  auto* wire = new NarrowWire;
+  LinkShape link;
+  link.timeout = 0;
+  Rig rig({.connect = false, .mac = left_mac, .own_wire = wire});
+  WireRig::connect(rig, {rig.a, Qpn{for_a}, QpType::rc}, right_mac, link, 1, 1);
+  const Ruled ruled(rig, TableType::rdma_tx, false);
+  const std::array<std::byte, 8> data{};
+  for (int i = 0; i < 2; i++) rig.a.put(Wqe(Opcode::rdma_write).raddr(0, 1).inlined(data));
+  rig.a.ring(rig.uar);
+  for (int i = 0; i < 10'000 && wire->tries < 3; i++) {
+    rig.hca->run();
+    ::usleep(50);
+  }
+  CU_ASSERT(wire->tries >= 3);
+  EQUAL(ruled.seen.packets, 0);
+  wire->room = 100;
+  for (int i = 0; i < 10'000 && wire->went.size() < 2; i++) {
+    rig.hca->run();
+    ::usleep(50);
+  }
+  EQUAL(wire->went.size(), 2);
+  EQUAL(ruled.seen.packets, 2);
+}
+
 const kilim::test::Case cases[] = {
+    {"what waits is counted when it leaves", what_waits_is_counted_when_it_leaves},
     {"room that a flush finds is no news later", room_that_a_flush_finds_is_no_news_later},
     {"who is blocked tries no more", who_is_blocked_tries_no_more},
     {"who has sent goes behind those who have not", who_has_sent_goes_behind_those_who_have_not},

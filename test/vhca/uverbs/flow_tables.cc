@@ -153,9 +153,13 @@ void tables_of_other_kinds_are_refused() {
   elsewhere.set(fc::context, prm::flow_table_context::sw_owner, 1).set64(fc::context + 32, 0x40);
   criteria.in[fc::criteria_enable_at] = 1;
   for (DevxCommand* c : {&eswitch, &elsewhere, &criteria, &none}) EQUAL(c->make(b.c), -EREMOTEIO);
-  Client other;
-  DevxCommand without = make_table();
-  EQUAL(without.make(other), -EREMOTEIO);  // of the profile without
+  // Without steering by software the firmware's own are there, for RoCE's frames too.
+  Client other, infiniband("infiniband");
+  DevxCommand plain = make_table(), software = make_table(), rdma = make_table(fc::rdma_tx);
+  EQUAL(plain.make(other) | rdma.make(other), 0);
+  software.set(fc::context, prm::flow_table_context::sw_owner, 1);
+  EQUAL(software.make(other), -EREMOTEIO);
+  EQUAL(make_table(fc::rdma_rx).make(infiniband), -EREMOTEIO);
 }
 
 int alloc_memory(Client& c, uint64_t type, uint64_t bytes, uint32_t& handle, uint64_t& address) {

@@ -3,6 +3,7 @@
 // groups, and that what is lost is lost without a word.
 #include <memory>
 
+#include "rdma_rule_fixture.hh"
 #include "unreliable_fixture.hh"
 
 namespace {
@@ -250,6 +251,37 @@ void last_words_are_sent() {
   EQUAL(std::memcmp(to.data() + header_bytes, from.data(), 64), 0);
 }
 
+// To a queue, and to a group.
+void what_a_rule_drops_nobody_hears() {
+  Datagrams d;
+  CU_ASSERT_FATAL(d.ok);
+  Region from(d.pd[0], 64), to(d.pd[1], 512);
+  FlowCounter seen;
+  RuledTable drops(kilim::prm::flow_cmd::rdma_rx, kilim::prm::flow_context::drop, &seen);
+  EQUAL(d.receive(1, to.sge(0, 256)), 0);
+  {
+    RdmaRule rule(on_arrival, {to_table(drops)});
+    EQUAL_FATAL(rule.error, 0);
+    EQUAL(d.send(from.sge(0, 64), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+    CU_ASSERT(d.silent(1));
+    EQUAL(seen.packets(), 1);
+    // IPv6, UDP, BTH, DETH, immediate data, ICRC.
+    EQUAL(seen.bytes(), 14 + 40 + 8 + 12 + 8 + 4 + 64 + 4);
+    EQUAL(d.send(from.sge(0, 64), 0xfffffe), IBV_WC_SUCCESS);  // nobody's: there is no packet
+    EQUAL(seen.packets(), 1);
+  }
+  {
+    RdmaRule rule(on_leaving, {dropped()});
+    EQUAL_FATAL(rule.error, 0);
+    EQUAL(d.send(from.sge(0, 64), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+    CU_ASSERT(d.silent(1));
+  }
+  EQUAL(d.send(from.sge(0, 64), d.qp[1]->qp_num), IBV_WC_SUCCESS);
+  ibv_wc wc{};
+  CU_ASSERT_FATAL(wait_for(d.cq[1], wc));
+  EQUAL(wc.byte_len, 64 + header_bytes);
+}
+
 constexpr Case cases[] = {
     {"a datagram comes with its header, source and immediate data",
      a_datagram_comes_with_its_header},
@@ -259,6 +291,7 @@ constexpr Case cases[] = {
     {"a datagram fits the MTU, and header and data the receive", sizes_are_checked_on_both_sides},
     {"a datagram from another domain's memory is refused", the_sender_s_memory_is_checked},
     {"members of a multicast group hear it until they leave", a_group_s_members_hear_it},
+    {"what a rule of RDMA drops nobody hears", what_a_rule_drops_nobody_hears},
     {"what was rung is sent, although its queue is destroyed at once", last_words_are_sent},
     {"UC carries SEND and WRITE of several packets", an_unreliable_connection_carries_data},
     {"the sender on UC never learns of losses", an_unreliable_sender_never_learns},
