@@ -75,7 +75,7 @@ Status AfPacket::open(std::string_view interface) {
   index_ = static_cast<int>(if_nametoindex(std::string(interface).c_str()));
   if (index_ == 0) return Error{ENODEV, "af_packet: no such interface in this network namespace"};
   // Protocol 0 until all options are set: nothing comes from other interfaces, nothing unfinished.
-  socket_ = Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  socket_ = OwnFd(Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
   if (!socket_) return Error{errno, "af_packet: a packet socket needs root or CAP_NET_RAW"};
   if (Status s = set_options(); !s) return s.error();
   sockaddr_ll to{};
@@ -125,6 +125,10 @@ Wire::Sent AfPacket::send(std::span<const std::byte> frame) noexcept {
   m.msg_iov = parts;
   m.msg_iovlen = 2;
   bool fits = frame.size() >= ether_header_bytes && frame.size() <= max_frame(mtu_);
+  if (fits && pulled_) {
+    counters_.tx_lost++;
+    return Sent::taken;
+  }
   ssize_t n = fits ? sendmsg(socket_.get(), &m, MSG_DONTWAIT) : -1;
   if (n < 0 && (!fits || errno == EMSGSIZE || errno == EINVAL)) {
     refresh_mtu();
@@ -143,6 +147,7 @@ Wire::Sent AfPacket::send(std::span<const std::byte> frame) noexcept {
 
 // Fetches what the kernel has, up to a batch. False: nothing.
 bool AfPacket::receive() noexcept {
+  if (pulled_) return false;
   std::array<mmsghdr, batch> messages{};
   std::array<std::array<iovec, 2>, batch> parts;
   std::array<VnetHeader, batch> heads{};

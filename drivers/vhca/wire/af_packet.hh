@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/wire/neighbours.hh"
 #include "vhca/wire/segment.hh"
 #include "vhca/wire/wire.hh"
@@ -25,7 +25,12 @@ class AfPacket final : public Wire {
   Sent send(std::span<const std::byte> frame) noexcept override;
   std::span<const std::byte> peek() noexcept override;
   void drop() noexcept override;
-  [[nodiscard]] int fd() const noexcept override { return socket_.get(); }
+  // A socket whose number leads elsewhere by now, since the program closed it and opened a file of
+  // its own, is a cable that is pulled: looked for once a turn.
+  void cork(bool on) noexcept override {
+    if (on) pulled_ = !socket_.ours();
+  }
+  [[nodiscard]] int fd() const noexcept override { return pulled_ ? -1 : socket_.get(); }
   [[nodiscard]] uint32_t mtu() const noexcept override { return mtu_; }
   [[nodiscard]] uint32_t interface() const noexcept override {
     return static_cast<uint32_t>(index_);
@@ -57,7 +62,8 @@ class AfPacket final : public Wire {
   void take(std::size_t slot, std::size_t bytes, void* message) noexcept;
   bool present_next() noexcept;
 
-  Fd socket_;
+  OwnFd socket_;
+  bool pulled_ = false;
   int index_ = 0;
   uint32_t mtu_ = 1500;
   std::vector<std::byte> memory_;  // `batch` places, one more for a segment

@@ -35,7 +35,7 @@ constexpr std::size_t buffer_bytes = 1u << 16;
 }  // namespace
 
 Status CaptureSource::open(std::string_view path, std::size_t longest) {
-  in_ = Fd(::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  in_ = OwnFd(Fd(::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)));
   if (!in_) return Error{errno, "pcap: IN cannot be opened"};
   struct stat st;
   if (fstat(in_.get(), &st) != 0 || !S_ISREG(st.st_mode))

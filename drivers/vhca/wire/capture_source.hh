@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {
@@ -72,7 +72,7 @@ class CaptureSource {
   [[nodiscard]] uint32_t number(std::size_t at) const noexcept;
   [[nodiscard]] uint16_t half(std::size_t at) const noexcept;
 
-  Fd in_;
+  OwnFd in_;
   std::size_t longest_ = 0;
   bool ended_ = true;
   Section section_;

@@ -19,7 +19,7 @@ Wire::Sent FdWire::send(std::span<const std::byte> frame) noexcept {
     counters_.tx_bad_length++;
     return Sent::refused;
   }
-  switch (put(frame)) {
+  switch (pulled_ ? Put::lost : put(frame)) {
     case Put::busy:
       counters_.tx_busy++;
       return Sent::busy;
@@ -35,7 +35,7 @@ Wire::Sent FdWire::send(std::span<const std::byte> frame) noexcept {
 }
 
 std::span<const std::byte> FdWire::peek() noexcept {
-  for (int i = 0; have_ == 0 && i < bad_frames_at_once; i++) {
+  for (int i = 0; have_ == 0 && !pulled_ && i < bad_frames_at_once; i++) {
     ssize_t n = take(buffer_);
     if (n < 0) break;
     auto bytes = static_cast<std::size_t>(n);

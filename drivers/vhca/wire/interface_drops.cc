@@ -32,7 +32,7 @@ bool find_dropped(const nlmsghdr* m, uint64_t& dropped) noexcept {
 }  // namespace
 
 InterfaceDrops::InterfaceDrops(uint32_t index) noexcept
-    : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)),
+    : socket_(Fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE))),
       index_(index) {
   (void)ask(base_);
 }

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kilim/base/fd.hh"
+#include "vhca/core/own_fd.hh"
 
 namespace kilim::vhca {
 
@@ -21,7 +21,7 @@ class InterfaceDrops {
   // Since the interface was made; false: no answer.
   bool ask(uint64_t& dropped) noexcept;
 
-  Fd socket_;
+  OwnFd socket_;
   uint32_t index_;
   uint64_t base_ = 0, known_ = 0;
 };

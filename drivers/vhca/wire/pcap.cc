@@ -56,7 +56,8 @@ Result<std::unique_ptr<Wire>> PcapWire::create(std::string_view in, std::string_
 }
 
 Status PcapWire::open_out(std::string_view path) {
-  out_ = Fd(open(std::string(path).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  out_ =
+      OwnFd(Fd(open(std::string(path).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)));
   if (!out_) return Error{errno, "pcap: OUT cannot be opened for writing"};
   if (source_.fd() >= 0 && same_file(source_.fd(), out_.get())) {
     return Error{EINVAL, "pcap: IN and OUT are the same file"};
@@ -84,6 +85,10 @@ Wire::Sent PcapWire::send(std::span<const std::byte> frame) noexcept {
   counters_.tx_frames++;
   counters_.tx_bytes += frame.size();
   if (!out_) return Sent::taken;
+  if (!out_.ours()) {  // the number is a file of the program's own by now
+    counters_.tx_lost++;
+    return Sent::taken;
+  }
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   auto bytes = static_cast<uint32_t>(frame.size());

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/wire/capture_source.hh"
 #include "vhca/wire/wire.hh"
 
@@ -36,7 +36,7 @@ class PcapWire final : public Wire {
   Status open_out(std::string_view path);
 
   CaptureSource source_;
-  Fd out_;
+  OwnFd out_;
   int64_t out_at_ = 0;  // where the next record goes
   WireCounters counters_;
 };

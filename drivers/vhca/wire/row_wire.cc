@@ -55,6 +55,11 @@ bool RowWire::is_full() noexcept {
 
 bool RowWire::push_out() noexcept {
   if (first_ == end_) return true;
+  if (pulled_) [[unlikely]] {
+    counters_.tx_lost += end_ - first_;
+    first_ = end_ = 0;
+    return true;
+  }
   if (is_full()) return false;
   while (first_ < end_) {
     const std::size_t gone = put(std::span(out_).subspan(first_, end_ - first_));
@@ -74,6 +79,10 @@ Wire::Sent RowWire::send(Frame frame) noexcept {
   if (frame.size() < ether_header_bytes || frame.size() > longest) {
     counters_.tx_bad_length++;
     return Sent::refused;
+  }
+  if (pulled_) [[unlikely]] {
+    counters_.tx_lost++;
+    return Sent::taken;
   }
   bool room = corked_ ? end_ < row || push_out() : push_out() && !is_full();
   if (room && corked_) {
@@ -132,7 +141,7 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
 // Fetches what the kernel has, up to a row. False: nothing. Who asked for one frame, or got fewer
 // than he asked for, asks no second time in this turn: an answer need not wait for that call.
 [[gnu::always_inline]] inline bool RowWire::receive() noexcept {
-  if (empty_) return false;
+  if (empty_ || pulled_) return false;
   for (std::size_t i = 0; i < written_; i++) {
     messages_[i].msg_hdr.msg_namelen = sizeof(In::name);
     messages_[i].msg_hdr.msg_controllen = sizeof(In::control);
@@ -184,6 +193,7 @@ void RowWire::drop() noexcept {
 
 int RowWire::fd() const noexcept {
   if (next_ < arrived_) return always_readable();
+  if (pulled_) return -1;
   return full_ < 0 ? socket_.get() : both();
 }
 

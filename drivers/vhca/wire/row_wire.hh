@@ -2,7 +2,9 @@
 // What wires over datagram sockets have in common: one system call for a row of frames each way. A
 // sender whose socket is full asks no second time before there is room, and fd() tells of that too;
 // a receiver that has emptied his socket, or asked for one frame alone (looks.hh), asks no second
-// time in the same turn (while corked).
+// time in the same turn (while corked). Sockets whose numbers lead elsewhere by now, since the
+// program closed them and opened files of its own, are a cable that is pulled: looked for once a
+// turn.
 // Owner: the wire that derives from it.
 #pragma once
 
@@ -16,6 +18,7 @@
 #include <sys/un.h>
 
 #include "kilim/base/fd.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/wire/looks.hh"
 #include "vhca/wire/wire.hh"
 
@@ -30,6 +33,7 @@ class RowWire : public Wire {
   void cork(bool on) noexcept final {
     corked_ = on;
     empty_ = false;
+    if (on) pulled_ = !socket_.ours();
   }
   bool flush() noexcept final { return push_out(); }
   [[nodiscard]] std::size_t held() const noexcept final { return end_ - first_; }
@@ -77,7 +81,7 @@ class RowWire : public Wire {
   // A socket is about to be closed.
   void closing(int socket) noexcept;
 
-  Fd socket_;  // what comes in
+  OwnFd socket_;  // what comes in
   WireCounters counters_;
 
  private:
@@ -97,6 +101,7 @@ class RowWire : public Wire {
 
   uint32_t mtu_;
   bool corked_ = false;
+  bool pulled_ = false;
   bool empty_ = false;  // while corked: this turn looks no more
   Looks looks_;
   int full_ = -1;  // the socket that said EAGAIN

@@ -30,8 +30,8 @@ struct Hello {
 };
 
 // Whoever sleeps behind this connection wakes. A full socket is as good: there is news already.
-void wake(int socket) noexcept {
-  (void)!::send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+void wake(const OwnFd& socket) noexcept {
+  if (socket.ours()) (void)!::send(socket.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 bool send_hello(int socket, uint32_t slot, int memory) noexcept {
@@ -132,7 +132,7 @@ bool ShmWire::connect_to(End& sink, uint32_t slot) noexcept {
     sink.ring.close();
     return false;
   }
-  sink.socket = std::move(socket);
+  sink.socket = OwnFd(std::move(socket));
   sink.slot = slot;
   return true;
 }
@@ -154,7 +154,7 @@ void ShmWire::leave(End& sink) noexcept {
 
 void ShmWire::show(End& sink) noexcept {
   if (unshown_ == &sink) unshown_ = nullptr;
-  if (sink.ring.show()) wake(sink.socket.get());
+  if (sink.ring.show()) wake(sink.socket);
 }
 
 ShmWire::Put ShmWire::put_to(uint32_t slot, std::span<const std::byte> frame) noexcept {
@@ -225,7 +225,7 @@ bool ShmWire::has_room() noexcept {
 }
 
 void ShmWire::give_back(End& source) noexcept {
-  if (source.ring.release() && source.socket) wake(source.socket.get());
+  if (source.ring.release() && source.socket) wake(source.socket);
 }
 
 void ShmWire::forget(End& source) noexcept {
@@ -354,7 +354,7 @@ void ShmWire::welcome() noexcept {
     std::size_t at = 0;
     while (at < most_sources && (sources_[at].socket || sources_[at].ring)) at++;
     if (at == most_sources || !is_ours(socket.get()) || !watch(socket.get(), at)) continue;
-    sources_[at].socket = std::move(socket);
+    sources_[at].socket = OwnFd(std::move(socket));
     sources_end_ = std::max(sources_end_, at + 1);
     hear(at);  // his hello may be there
   }

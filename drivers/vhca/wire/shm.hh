@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "kilim/base/result.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/wire/shm_ring.hh"
 #include "vhca/wire/slots.hh"
 #include "vhca/wire/wire.hh"
@@ -57,7 +58,7 @@ class ShmWire final : public Wire {
  private:
   // A connection, and the ring of one direction.
   struct End {
-    Fd socket;
+    OwnFd socket;
     uint32_t slot = Slots::none;
     ShmRing ring;
     bool ended = false;  // of a source: who put has gone
@@ -83,8 +84,8 @@ class ShmWire final : public Wire {
   bool watch(int socket, std::size_t which) noexcept;
 
   Slots slots_;
-  Fd listener_;
-  Fd events_;  // an epoll(7) of all sockets
+  OwnFd listener_;
+  OwnFd events_;  // an epoll(7) of all sockets
   WireCounters counters_;
   bool corked_ = false;
   End* unshown_ = nullptr;                         // a sink with frames that it has not been shown

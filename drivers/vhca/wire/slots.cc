@@ -165,7 +165,8 @@ Slots::Slots(std::string name, Fd folder, int type) noexcept
     : name_(std::move(name)), folder_(std::move(folder)), type_(type) {}
 
 Slots::~Slots() {
-  if (!lock_) return;
+  // Whoever has closed our numbers has given the slot away; what they lead to now is theirs.
+  if (!lock_ || !lock_.ours() || !folder_.ours()) return;
   (void)!ftruncate(lock_.get(), 0);
   remove_socket(folder_.get(), own_);
 }
@@ -192,7 +193,7 @@ Status Slots::take_lowest() {
     if (Fd lock = try_lock(folder_.get(), slot)) {
       (void)!ftruncate(lock.get(), 0);  // the table of who was there before
       remove_said(folder_.get(), [slot](uint32_t other) { return other == slot; });
-      lock_ = std::move(lock);
+      lock_ = OwnFd(std::move(lock));
       own_ = slot;
       end_ = slot + 1;
       return Done{};
@@ -270,6 +271,7 @@ void Slots::publish(const Mac& mac, std::span<const Gid> gids) noexcept {
   TableRow rows[most_rows];
   std::size_t n = std::min(gids.size(), most_rows);
   for (std::size_t i = 0; i < n; i++) rows[i] = {gids[i], mac};
+  if (!lock_.ours()) return;
   (void)!ftruncate(lock_.get(), 0);
   (void)!pwrite(lock_.get(), rows, n * sizeof(TableRow), 0);
   const Resident here = resident_here(mac, own_);

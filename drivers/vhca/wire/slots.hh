@@ -19,6 +19,7 @@
 
 #include "kilim/base/fd.hh"
 #include "kilim/base/result.hh"
+#include "vhca/core/own_fd.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::vhca {
@@ -93,9 +94,9 @@ class Slots {
   bool floods_further(uint32_t slot) noexcept;
 
   std::string name_;  // for sockets: nothing else names them
-  Fd folder_;         // for files
+  OwnFd folder_;      // for files
   int type_;
-  Fd lock_;  // of the slot's file, held as long as it is open (flock(2))
+  OwnFd lock_;  // of the slot's file, held as long as it is open (flock(2))
   uint32_t own_ = 0;
   Mac port_{};        // as published; several ports of a folder may be one adapter with one address
   uint32_t end_ = 0;  // slots below it have been claimed at some time

@@ -55,7 +55,7 @@ void UnixWire::leave(Neighbour& n) noexcept {
 UnixWire::Neighbour& UnixWire::neighbour(uint32_t slot) noexcept {
   Neighbour& n = neighbours_[slot % neighbours_.size()];
   if (n.socket) return n;
-  n.socket = slots_.connected(slot);
+  n.socket = OwnFd(slots_.connected(slot));
   if (!n.socket) return n;
   if (slots_.name(n.socket.get())) {
     n.slot = slot;

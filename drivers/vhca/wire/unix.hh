@@ -55,7 +55,7 @@ class UnixWire final : public RowWire {
  private:
   struct Neighbour {
     uint32_t slot = Slots::none;
-    Fd socket;
+    OwnFd socket;
   };
   enum class Put : uint8_t { done, busy, lost };
   UnixWire(Slots slots, Fd socket);

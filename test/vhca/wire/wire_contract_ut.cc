@@ -4,16 +4,23 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <set>
+#include <string_view>
 
+#include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "case_tables.hh"
 #include "folder_fixture.hh"
 #include "frames_fixture.hh"
 #include "netns.hh"
 #include "vhca/wire/make.hh"
+#include "vhca/wire/row_wire.hh"
 
 using namespace kilim;
 using namespace kilim::test;
@@ -236,7 +243,56 @@ void an_interface_has_its_index() {
   }
 }
 
+std::set<int> open_numbers() {
+  std::set<int> numbers;
+  for (int fd = 3; fd < 1024; fd++)
+    if (::fcntl(fd, F_GETFD) >= 0) numbers.insert(fd);
+  return numbers;
+}
+
+// A program closes all numbers (closefrom(3)) and opens files of its own, which get the wire's. Not
+// by a cable, which is memory and has none that it writes to.
+void a_program_s_own_files_at_a_wire_s_numbers_are_left_alone() {
+  constexpr std::string_view kept = "the program's own";
+  for (const Kind& k : kinds) {
+    if ((k.name[0] == 'a' && !have_namespace) || (k.name[1] == ' ' && !have_tap)) continue;
+    if (std::string_view(k.name) == "cable") continue;
+    (void)always_readable();  // one for all wires, never closed
+    auto rx = k.receiver_first ? std::move(*make_wire(k.receiver)) : nullptr;
+    const std::set<int> before = open_numbers();
+    auto tx = std::move(*make_wire(k.sender));
+    EQUAL(tx->send(make_frame({})), Wire::Sent::taken);
+    std::map<int, Fd> own;
+    for (const int fd : open_numbers()) {
+      if (before.contains(fd)) continue;
+      Fd file(::memfd_create("own", 0));
+      EQUAL(::write(file.get(), kept.data(), kept.size()), static_cast<ssize_t>(kept.size()));
+      EQUAL(::dup2(file.get(), fd), fd);
+      own.emplace(fd, std::move(file));
+    }
+    CU_ASSERT(!own.empty());
+    tx->cork(true);
+    EQUAL(tx->send(make_frame({})), Wire::Sent::taken);
+    (void)tx->flush();
+    CU_ASSERT(tx->peek().empty());
+    tx->cork(false);
+    EQUAL(tx->send(make_frame({})), Wire::Sent::taken);
+    tx.reset();
+    for (const auto& [fd, file] : own) {
+      struct stat at, ours;
+      const bool there = ::fstat(fd, &at) == 0 && ::fstat(file.get(), &ours) == 0;
+      const bool whole =
+          there && at.st_ino == ours.st_ino && at.st_size == static_cast<off_t>(kept.size());
+      if (!whole) std::printf(" %s closed or wrote to %d\n", k.name, fd);
+      CU_ASSERT(whole);
+      if (whole) ::close(fd);
+    }
+  }
+}
+
 constexpr Case cases[] = {
+    {"a program's own files at a wire's numbers are left alone",
+     a_program_s_own_files_at_a_wire_s_numbers_are_left_alone},
     {"frames arrive whole and in order", frames_arrive_whole_and_in_order},
     {"a frame stays until it is dropped", a_frame_stays_until_it_is_dropped},
     {"the shortest and the longest frame pass and no other",
