@@ -46,6 +46,8 @@ class Port {
   // number that no other one has; 0: the port does not know. Then, from one look to the next,
   // whether it has gone: one that is stopped has not. Control path: they open files.
   [[nodiscard]] virtual uint64_t process_at(const Route&, uint32_t) { return 0; }
+  // The one of these processes that listens for a service id, as is_served() says.
+  [[nodiscard]] virtual uint64_t process_serving(uint64_t) { return 0; }
   virtual void look_for_processes() {}
   [[nodiscard]] virtual bool has_gone(uint64_t) noexcept { return false; }
 };

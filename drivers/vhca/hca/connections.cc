@@ -31,6 +31,11 @@ cm::Config config_of(const Hca& h, uint32_t port) {
   return c;
 }
 
+// The note of who listens for a service id, one of the processes that are one adapter.
+constexpr uint64_t listener_note(uint64_t service) noexcept {
+  return service ^ 0x6c697374656e6572;
+}
+
 // The header of all management datagrams (IBTA 13.4.2, "MAD Base Format").
 namespace mad {
 constexpr std::size_t base_version_at = 0, class_at = 1, method_at = 3, status_at = 4,
@@ -89,7 +94,12 @@ class Connections::PortAgent : cm::Port, GsiClient {
     return is_own_gid(hca_.addresses, gid);
   }
   void serve(uint64_t service, bool on) noexcept override {
-    if (Wire* wire = own_wire()) wire->serve(service, on);
+    Wire* wire = own_wire();
+    if (wire == nullptr) return;
+    wire->serve(service, on);
+    const std::array<uint8_t, 1> who = {hca_.addresses.member.value_or(0)};
+    const auto note = std::as_bytes(std::span(who));
+    wire->leave_note(listener_note(service), on ? note : note.first(0));
   }
   [[nodiscard]] bool is_served(uint64_t service) noexcept override {
     Wire* wire = own_wire();
@@ -105,6 +115,17 @@ class Connections::PortAgent : cm::Port, GsiClient {
     for (const Resident& one : residents_of(*wire, whole)) {
       if (member ? qpn != 0 && one.slot == qpn >> member_shift : one.mac == r.dmac) return one.life;
     }
+    return 0;
+  }
+  // A number of another adapter's process would lead nowhere: services are served within one.
+  [[nodiscard]] uint64_t process_serving(uint64_t service) override {
+    Wire* wire = own_wire();
+    if (wire == nullptr || !hca_.addresses.member) return 0;
+    const std::vector<std::byte> who = wire->notes_of_others(listener_note(service));
+    if (who.size() != 1) return 0;
+    bool whole = false;
+    for (const Resident& one : residents_of(*wire, whole))
+      if (one.slot == std::to_integer<uint16_t>(who[0])) return one.life;
     return 0;
   }
   void look_for_processes() override {

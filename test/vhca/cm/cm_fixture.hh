@@ -85,6 +85,9 @@ class Host : public Port, public Observer {
   [[nodiscard]] bool is_served(uint64_t id) noexcept override;
   // The other host is one process.
   [[nodiscard]] uint64_t process_at(const Route&, uint32_t) override { return peers_process; }
+  [[nodiscard]] uint64_t process_serving(uint64_t id) override {
+    return is_served(id) ? servers_process : 0;
+  }
   void look_for_processes() override { looks++; }
   [[nodiscard]] bool has_gone(uint64_t process) noexcept override { return process == dead; }
   Answer on_event(const Event& e) noexcept override {
@@ -112,7 +115,7 @@ class Host : public Port, public Observer {
   Answer answer = Answer::taken;
   std::function<Answer(const Event&)> hook;
   bool full = false;  // the wire takes nothing
-  uint64_t peers_process = 0, dead = 0;
+  uint64_t peers_process = 0, servers_process = 0, dead = 0;
   std::size_t looks = 0;
   uint64_t served = 0;  // the service id that the others of a shared adapter know
 

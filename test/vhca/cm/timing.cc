@@ -173,6 +173,24 @@ void a_request_to_a_process_that_died_is_refused() {
   EQUAL(number_of(left.events.back().sidr_status), number_of(SidrStatus::unsupported));
 }
 
+// The same of another process of the adapter, which the one that asks knows by what it serves
+// alone.
+void a_request_to_a_process_of_the_adapter_that_died_is_refused() {
+  Net net(64, true);
+  Host& left = net.left;
+  must(net.right.agent.listen(service, net.right, 9));
+  left.servers_process = 7;
+  net.fate = [](const Flying&, std::size_t) { return 0; };
+  const CommId asks = *left.agent.connect(request_to(net), left, 8, net.now);
+  net.run_for(two_looks);
+  CU_ASSERT(!left.last(asks).has_value());  // it lives
+  left.dead = 7;
+  net.run_for(two_looks);
+  CU_ASSERT_FATAL(left.last(asks).has_value());
+  EQUAL(number_of(left.last(asks)), number_of(EventKind::rejected));
+  EQUAL(number_of(left.events.back().reason), number_of(Reason::invalid_service_id));
+}
+
 // What the kernel would have sent for the dead (cm_destroy_id()), or answered (cm_issue_drep()):
 // before the RTU, established, and while one end asks for the end.
 void a_connection_ends_with_its_peers_process() {
@@ -220,6 +238,8 @@ void a_peer_is_missed_twice_before_it_is_dead() {
 
 constexpr Case all[] = {
     {"a request to a process that died is refused", a_request_to_a_process_that_died_is_refused},
+    {"a request to a process of the adapter that died is refused",
+     a_request_to_a_process_of_the_adapter_that_died_is_refused},
     {"a connection ends with its peer's process", a_connection_ends_with_its_peers_process},
     {"a peer is missed twice before it is dead", a_peer_is_missed_twice_before_it_is_dead},
     {"a shared adapter connects once", a_shared_adapter_connects_once},
