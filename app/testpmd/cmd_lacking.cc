@@ -74,7 +74,7 @@ constexpr CommandRow lacking_rows[] = {
      "l3-pre56|l3-pre48|l3-pre40|l3-pre32|l2-dst-only|l2-src-only|rsstype_id",
      lacks, nullptr},
     {"port config all rss <n>", lacks, nullptr},
-    {"port config mtu|dcb|bypass <rest>", lacks, nullptr},
+    {"port config dcb|bypass <rest>", lacks, nullptr},
     {"port config <port> speed|loopback|rxq|txq|dcb|udp_tunnel_port <rest>", lacks, nullptr},
     {"port config <port> rss-hash-key <text> <text>", lacks, nullptr},
     {"port config <port> rx_offload|tx_offload|tx_metadata|dynf|pctype|vlan <rest>", lacks,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Commands about ports: start, stop, queues, spreading, coming and going.
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -31,6 +33,7 @@ void reset_port(Session& s, uint32_t n) {
     return;
   }
   (void)p.native->set_filter({});
+  (void)p.native->set_mtu(0);
   const uint32_t queues = s.forwarder().sizes_of(n).rxq;
   if (queues > 1) (void)p.native->set_rss(spread_of(rss_asked(s.options()), {}, queues));
   s.memory(n).rss_hf.reset();
@@ -144,6 +147,23 @@ void config_lro(Session& s, const Line& line) {
     s.options().max_lro = n;
 }
 
+// Under traffic too.
+void config_mtu(Session& s, const Line& line) {
+  const uint32_t n = line.number(4);
+  for (const uint32_t number : s.ports_of(line.word(3))) {
+    const PortRef& p = s.port(number);
+    if (p.native != nullptr) {
+      if (const Status done = p.native->set_mtu(n); !done)
+        std::fprintf(stderr, "port %u MTU %u: %s\n", number, n, done.error().what);
+    } else if (const int e = n <= UINT16_MAX
+                                 ? rte_eth_dev_set_mtu(p.ethdev, static_cast<uint16_t>(n))
+                                 : -EINVAL;
+               e != 0) {
+      std::fprintf(stderr, "port %u MTU %u: %s (diag=%d)\n", number, n, rte_strerror(-e), e);
+    }
+  }
+}
+
 void config_burst(Session& s, const Line& line) {
   const uint32_t n = line.number(4);
   if (n < 1 || n > max_burst)
@@ -188,6 +208,8 @@ constexpr CommandRow port_rows[] = {
      "Bytes of the longest packet; all ports stopped."},
     {"port config all max-lro-pkt-size <n>", config_lro,
      "Bytes of the longest packet of joined segments (--enable-lro); all ports stopped."},
+    {"port config mtu <ports> <n>", config_mtu,
+     "Longer frames are dropped and counted; 0: none for its length."},
     {"port config all burst <n>", config_burst, "Packets a burst."},
     {"port config all drop-en on|off", config_drop,
      "Frames without a receive buffer are dropped, which is so always."},

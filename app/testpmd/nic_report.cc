@@ -117,7 +117,7 @@ void print_native_info(Session& s, uint32_t number) {
   port::Port& p = *s.port(number).native;
   const device::Caps& caps = p.device().caps();
   const port::QueueSizes sizes = s.forwarder().sizes_of(number);
-  const uint32_t mtu = p.info().frame_mtu;
+  const uint32_t mtu = p.mtu() != 0 ? p.mtu() : p.info().frame_mtu;
   const uint32_t longest = std::max(s.options().max_packet, s.options().mbuf_size);
   std::printf("MTU: %u\nPromiscuous mode: %s\nAllmulticast mode: %s\n",
               mtu != 0 ? mtu : longest - RTE_ETHER_HDR_LEN, enabled(p.filter().promiscuous),

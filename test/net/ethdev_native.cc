@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The native port beside an ethdev (rte_pmd_kilim.h), and how both end with EAL.
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
@@ -101,6 +102,49 @@ void both_interfaces_share_a_port() {
   rte_pktmbuf_free(m);
 }
 
+// Whether a frame of so many bytes comes to the native queues.
+bool comes(EthPair& p, NativeQueues& own, std::size_t bytes) {
+  const int before = own.received;
+  p.far.send(frame_of(bytes, 1));
+  for (int turn = 0; turn < 100 && own.received == before; turn++) {
+    (void)rte_eth_tx_burst(p.far.id, 0, nullptr, 0);
+    own.receive();
+  }
+  return own.received != before;
+}
+
+// Of MTU, header and two tags (22 bytes) a frame comes, and of a byte more it does not; without an
+// MTU it comes as long as a receive has room.
+void a_native_port_has_an_mtu() {
+  EthPair p;
+  EQUAL_FATAL(p.start({}), 0);
+  kilim::port::Port& native = native_of(p.near);
+  EQUAL(rte_eth_dev_stop(p.near.id), 0);
+  NativeQueues own(native);
+  EQUAL_FATAL(own.start(), 0);
+  EQUAL(native.mtu(), 0);
+  EQUAL(comes(p, own, 1800), true);
+  for (const uint32_t wrong : {1u, 67u, 9979u, 9000u})  // the last one has no room in a receive
+    EQUAL(native.set_mtu(wrong).error().code, EINVAL);
+  EQUAL(native.mtu(), 0);
+  for (const uint32_t mtu : {1500u, 1000u}) {
+    CU_ASSERT_TRUE(native.set_mtu(mtu).ok());
+    EQUAL(native.mtu(), mtu);
+    EQUAL(comes(p, own, mtu + 22), true);
+    EQUAL(comes(p, own, mtu + 23), false);
+  }
+  own.stop();
+  EQUAL_FATAL(own.start(), 0);
+  EQUAL(comes(p, own, 1023), false);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (native.losses().rx_oversize < 3 && std::chrono::steady_clock::now() < end)
+    native.poller().fn(native.poller().context, 32);
+  EQUAL(native.losses().rx_oversize, 3);
+  CU_ASSERT_TRUE(native.set_mtu(0).ok());
+  EQUAL(comes(p, own, 1023), true);
+  own.stop();
+}
+
 // Each order in a process of its own, as EAL ends once: what is done before rte_eal_cleanup().
 constexpr const char* orders[] = {"nothing", "traffic", "stopped",  "closed", "reset",
                                   "removed", "native",  "sleeping", "lost"};
@@ -117,6 +161,7 @@ void eal_is_cleaned_up_in_any_order() {
 }
 
 const Case of_native_use[] = {
+    {"a native port has an MTU", a_native_port_has_an_mtu},
     {"both interfaces share a port", both_interfaces_share_a_port},
     {"EAL is cleaned up in any order", eal_is_cleaned_up_in_any_order},
 };

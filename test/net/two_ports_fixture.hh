@@ -37,6 +37,7 @@ inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::
   parts.device = std::move(a->device);
   parts.poller = a->poller;
   parts.defaults = sizes;
+  parts.limit_frames = attach::set_mtu;
   auto p = port::Port::create(std::move(parts));
   if (!p) std::printf("%s: %s\n", hca.c_str(), p.error().what);
   return p ? *std::move(p) : nullptr;

@@ -80,8 +80,10 @@ Status Port::start() {
     if (s.setup.cache == nullptr) return Error{EINVAL, "a receive queue is not set up"};
   for (const TxSlot& s : tx_)
     if (s.setup.cache == nullptr) return Error{EINVAL, "a transmit queue is not set up"};
+  if (Status s = begin_mtu(); !s) return s;
   if (Status s = make_queues(); !s) {
     drop_queues();
+    end_mtu();
     return s;
   }
   if (tap_ != nullptr) insert_tap(tap_);
@@ -254,6 +256,7 @@ void Port::end() noexcept {
   before_.queues_down = 0;  // they go
   before_.keys_ended = before_.keys_bound;
   drop_queues();
+  end_mtu();
   started_ = false;
 }
 

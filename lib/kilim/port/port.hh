@@ -42,6 +42,9 @@ struct PortParts {
   worker::Poller poller;  // runs a virtual device that is polled; empty: the device runs by itself
   uint8_t number = 1;     // of the device's port
   QueueSizes defaults;
+  // Lets a port of the device of this name drop longer frames than `mtu` allows; 0: no more.
+  // attach::set_mtu() does. Null: nothing does.
+  Status (*limit_frames)(const std::string& device, uint32_t port, uint32_t mtu) = nullptr;
 };
 
 // The last error of a port's receives, of its sends, and of the binds of its keys. Each is read by
@@ -132,6 +135,16 @@ class Port {
   [[nodiscard]] const flow::Rss& rss() const noexcept { return rss_; }
   [[nodiscard]] const flow::Filter& filter() const noexcept { return filter_; }
 
+  // The longest frames that the port takes: of `mtu` bytes behind an Ethernet header and up to two
+  // VLAN tags (22 bytes on top). From start() to stop() longer ones are dropped by the device and
+  // counted (PortStats::rx_oversize). Kept over both; under traffic it counts from the next frame
+  // on. 0, as at first: none is dropped for its length alone. Control lcore. EINVAL: not 0 and not
+  // 68 to 9,978, or such a frame does not fit into a receive of a queue that is set up; ENODEV: no
+  // virtual device: a card's limit is the MTU of its interface, which other programs share.
+  Status set_mtu(uint32_t mtu);
+  // 0: there is none; 1,500 is no default.
+  [[nodiscard]] uint32_t mtu() const noexcept { return mtu_; }
+
   // Flow rules of a started port; stop() removes them. EINVAL with the field; EOPNOTSUPP: the
   // device has no such match or action; ENOSPC.
   Result<RuleId> add_rule(const flow::Rule& rule, flow::RuleError* why = nullptr);
@@ -214,6 +227,11 @@ class Port {
   void insert_tap(const Tap* tap) noexcept;
   // Waits until no worker is in a burst that began before; false: one did not report in time.
   bool left_by(worker::Quiescence* workers) noexcept;
+  // Whether frames of this MTU fit into the receives of every queue that is set up.
+  [[nodiscard]] bool holds_frames_of(uint32_t mtu) const noexcept;
+  void limit_frames(uint32_t mtu) noexcept;
+  Status begin_mtu() noexcept;
+  void end_mtu() noexcept;
   Status make_queues();
   Status make_pair(uint32_t index);
   Status make_tx(uint32_t index);
@@ -234,6 +252,9 @@ class Port {
   [[nodiscard]] flow::RuleError check_rss(const flow::Rss& rss) noexcept;
   Result<RuleSet> lay_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t set);
   Status change_own_rules(const flow::Filter& filter, const flow::Rss& rss);
+  Result<RuleId> add_ingress_rule(const flow::Rule& rule, flow::RuleError* why);
+  Result<RuleId> add_egress_rule(const flow::Rule& rule, flow::RuleError* why);
+  RuleId keep_rule(RuleSet rules);
   [[nodiscard]] bool down(std::size_t index) const noexcept;
   [[nodiscard]] bool may_try(const Revival& r) noexcept;
   void tried(Revival& r, bool back) noexcept;
@@ -263,6 +284,7 @@ class Port {
   bool reads_tunnels_ = false;  // of start_for()
   std::unordered_map<uint32_t, RuleSet> rules_;
   uint32_t next_rule_ = 1;
+  uint32_t mtu_ = 0;  // of set_mtu()
   Counter recoveries_;
   LossCounters losses_;
   const Tap* tap_ = nullptr;

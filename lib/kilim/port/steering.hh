@@ -80,6 +80,8 @@ class RuleSet {
  public:
   RuleSet(HashTarget target, device::Device& device) noexcept
       : device_(&device), target_(std::move(target)) {}
+  // Of rules for frames that leave, which lead nowhere.
+  explicit RuleSet(device::Device& device) noexcept : device_(&device) {}
   RuleSet(RuleSet&&) = default;
   RuleSet& operator=(RuleSet&&) = delete;
   RuleSet(const RuleSet&) = delete;
@@ -93,6 +95,8 @@ class RuleSet {
   // Divides `match` by `types` and adds the parts to the device from `place` on (flow/expand.hh).
   // After an error those that were added stay in the set.
   Status add(const flow::Match& match, uint32_t types, uint16_t place, const flow::Action& action);
+  // One rule for frames that leave, at `place` by the depth of the headers that it looks at.
+  Status add_egress(const flow::Match& match, uint16_t place, const flow::Action& action);
   // Every frame that no other rule takes; for queue pairs with a receive queue of their own.
   Status add_default(device::QpHandle pair);
   // The sum over all parts. EINVAL: the rules do not count.
@@ -101,7 +105,7 @@ class RuleSet {
 
  private:
   device::Device* device_;
-  HashTarget target_;
+  std::optional<HashTarget> target_;  // of rules for frames that come
   std::vector<OwnedFlow> flows_;
 };
 
