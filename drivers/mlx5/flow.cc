@@ -38,6 +38,7 @@ device::FlowHandle Mlx5Device::keep(Flow flow) {
 
 Result<device::FlowHandle> Mlx5Device::add_rule(const device::FlowRequest& request) {
   mlx5dv_flow_action_attr to{};
+  if (request.egress) return add_buffer_rule(to, request);
   if (const auto tir = tirs_.find(request.qp.value()); tir != tirs_.end()) {
     to.type = MLX5DV_FLOW_ACTION_DEST_DEVX;
     to.obj = tir->second.object.get();

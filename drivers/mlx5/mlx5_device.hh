@@ -102,7 +102,7 @@ class Mlx5Device final : public device::Device {
   struct Flow {
     VerbsCounters counters;
     FirmwareObject counter;
-    VerbsFlowAction rewrite;
+    VerbsFlowAction changes[2];  // of headers, and headers in front
     FlowMatcher matcher;
     VerbsFlow rule;
   };

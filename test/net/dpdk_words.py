@@ -66,7 +66,7 @@ def flows(b):
     assert passed(t, far, [mine, other]) == [1, 1]
     for words, kind, why in (("priority 7 ingress pattern eth / end actions drop / end", "4 (priority field)", "0 to 2"),
                              ("group 1 ingress pattern eth / end actions drop / end", "3 (group field)", "group is 0"),
-                             ("egress pattern eth / end actions drop / end", "6 (egress field)", "ingress only"),
+                             ("egress pattern eth / end actions queue index 0 / end", "6 (egress field)", "to no queue"),
                              ("ingress pattern eth / ipv4 / ipv4 / end actions drop / end", "13 (specific pattern item)", "one of each"),
                              ("ingress pattern eth / ipv4 packet_id is 3 / end actions drop / end", "12 (item specification mask)", "no rule"),
                              ("ingress pattern eth / end actions queue index 9 / end", "15 (action configuration)", "no such"),

@@ -15,6 +15,7 @@ using Tries = std::map<uint64_t, Try>;  // by the bit of the offload, which `nea
 
 extern const std::span<const Case> ethdev_runs;  // interrupts, devargs
 extern const std::span<const Case> ethdev_natives;
+extern const std::span<const Case> ethdev_egress;    // what rules do to frames that leave
 extern const std::span<const Case> ethdev_filters;   // which frames are received
 extern const std::span<const Case> ethdev_joined;    // LRO
 extern const std::span<const Case> ethdev_keys;      // RSS by keys of the application

@@ -369,8 +369,10 @@ void rules_take_sets_and_sides() {
     rte_pktmbuf_free(got[0]);
     EQUAL(rte_flow_destroy(p.near.id, rule, &error), 0);
   }
-  // One side of ports that are not hashed, and of nothing at all (mlx5_validate_action_rss()).
-  for (const uint64_t types : {ips | RTE_ETH_RSS_L4_SRC_ONLY, uint64_t{RTE_ETH_RSS_L3_DST_ONLY}}) {
+  // One side of ports that are not hashed, of addresses without a kind of their own, and of nothing
+  // at all (mlx5_validate_action_rss()).
+  for (const uint64_t types : {ips | RTE_ETH_RSS_L4_SRC_ONLY, uint64_t{RTE_ETH_RSS_L3_DST_ONLY},
+                               RTE_ETH_RSS_UDP | RTE_ETH_RSS_L3_SRC_ONLY}) {
     rte_flow_error error{};
     CU_ASSERT_PTR_NULL(spread(p, types, error));
     EQUAL(rte_errno, EINVAL);

@@ -91,10 +91,12 @@ void attributes_are_refused(EthPair& p) {
           RTE_FLOW_ERROR_TYPE_ATTR_GROUP, in_attr);
   refused(p, "priority", attributed([](auto& a) { a.priority = 3; }), ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, in_attr);
-  refused(p, "egress", attributed([](auto& a) { a.egress = 1; }), ENOTSUP,
+  refused(p, "both ways", attributed([](auto& a) { a.egress = 1; }), EINVAL,
+          RTE_FLOW_ERROR_TYPE_ATTR, in_attr);
+  refused(p, "no way", attributed([](auto& a) { a.ingress = 0; }), EINVAL, RTE_FLOW_ERROR_TYPE_ATTR,
+          in_attr);
+  refused(p, "egress to a queue", attributed([](auto& a) { a.egress = 1, a.ingress = 0; }), EINVAL,
           RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, in_attr);
-  refused(p, "no way", attributed([](auto& a) { a.ingress = 0; }), ENOTSUP,
-          RTE_FLOW_ERROR_TYPE_ATTR_INGRESS, in_attr);
   refused(p, "transfer", attributed([](auto& a) { a.transfer = 1, a.ingress = 0; }), ENOTSUP,
           RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, in_attr);
 }

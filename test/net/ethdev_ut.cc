@@ -190,8 +190,8 @@ int main(int argc, char** argv) {
   std::vector<Case> all(std::begin(cases), std::end(cases));
   for (const std::span<const Case>& more :
        {ethdev_runs, ethdev_filters, ethdev_joined, ethdev_keys, ethdev_limits, ethdev_refusals,
-        ethdev_removals, ethdev_rules, ethdev_matches, ethdev_rewrites, ethdev_tellers,
-        ethdev_natives})
+        ethdev_removals, ethdev_rules, ethdev_matches, ethdev_rewrites, ethdev_egress,
+        ethdev_tellers, ethdev_natives})
     all.insert(all.end(), more.begin(), more.end());
   const int code = kilim::test::run_cases("ethdev", all, argc, argv);
   return code != 0 || argc > 1 ? code : kilim::test::tell_uncalled() != 0;

@@ -6,6 +6,7 @@
 // alarms and lcores that bring a queue back to work.
 #pragma once
 
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -147,6 +148,9 @@ class Ethdev {
   rte_flow* add_flow(const flow::Rule& rule, flow::RuleError& why) noexcept;
   int remove_flow(rte_flow* flow) noexcept;
   void flush_flows() noexcept;
+  // A line for each rule of rte_flow, or for one of them: its number and what it has counted.
+  // -EINVAL: there is no such rule.
+  int dump_flows(const rte_flow* one, std::FILE& to) noexcept;
 
  private:
   int make_rx(uint16_t queue) noexcept;

@@ -162,7 +162,13 @@ struct rte_flow_ops {
   int (*query)(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
                rte_flow_error* error);
   int (*isolate)(rte_eth_dev* dev, int on, rte_flow_error* error);
-  eth_dev_ops::NoOp others[32];  // more than there are: all null
+  int (*dev_dump)(rte_eth_dev* dev, rte_flow* flow, FILE* file, rte_flow_error* error);
+  int (*get_aged_flows)(rte_eth_dev* dev, void** contexts, uint32_t count, rte_flow_error* error);
+  eth_dev_ops::NoOp handles_and_templates[23];
+  int (*push)(rte_eth_dev* dev, uint32_t queue, rte_flow_error* error);
+  int (*pull)(rte_eth_dev* dev, uint32_t queue, rte_flow_op_result results[], uint16_t count,
+              rte_flow_error* error);
+  eth_dev_ops::NoOp others[8];  // more than there are: all null
 };
 
 rte_eth_dev* rte_eth_dev_allocate(const char* name);

@@ -3,6 +3,8 @@
 // rules of rte_flow. Kept while the port is stopped.
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "net/kilim/ethdev.hh"
@@ -150,7 +152,7 @@ void Ethdev::limit_port(uint16_t mtu) noexcept {
 
 rte_flow* Ethdev::add_flow(const flow::Rule& rule, flow::RuleError& why) noexcept {
   const std::lock_guard guard(lock_);
-  if (rule.match.tunnel && !tunnels_) {
+  if (rule.match.tunnel && !rule.egress && !tunnels_) {
     tunnels_ = true;
     choose_bursts();
   }
@@ -179,6 +181,21 @@ void Ethdev::flush_flows() noexcept {
   const std::lock_guard guard(lock_);
   for (const auto& f : flows_) (void)port_.remove_rule(f->id);
   flows_.clear();
+}
+
+int Ethdev::dump_flows(const rte_flow* one, std::FILE& to) noexcept {
+  const std::lock_guard guard(lock_);
+  bool found = one == nullptr;
+  for (const auto& f : flows_) {
+    if (one != nullptr && f.get() != one) continue;
+    found = true;
+    std::fprintf(&to, "rule %u", f->id.value());
+    if (f->counts)
+      if (const auto seen = port_.query_rule(f->id))
+        std::fprintf(&to, ": %" PRIu64 " packets, %" PRIu64 " bytes", seen->packets, seen->bytes);
+    std::fprintf(&to, "\n");
+  }
+  return found ? 0 : -EINVAL;
 }
 
 }  // namespace kilim::net

@@ -186,7 +186,7 @@ struct Reader {
   uint32_t layer;
   FlowRefusal (*read)(const rte_flow_item& item, flow::Match& match);
 };
-constexpr uint32_t tunnel_layer = 6;
+constexpr uint32_t tunnel_layer = 7;
 constexpr Reader readers[] = {
     {RTE_FLOW_ITEM_TYPE_ETH, 1, read_eth},
     {RTE_FLOW_ITEM_TYPE_VLAN, 2, read_vlan},
@@ -197,7 +197,7 @@ constexpr Reader readers[] = {
     {RTE_FLOW_ITEM_TYPE_UDP, 5, read_udp},
     {RTE_FLOW_ITEM_TYPE_ICMP, 5, read_icmp4},
     {RTE_FLOW_ITEM_TYPE_ICMP6, 5, read_icmp6},
-    {RTE_FLOW_ITEM_TYPE_ESP, 5, read_esp},
+    {RTE_FLOW_ITEM_TYPE_ESP, 6, read_esp},
     {RTE_FLOW_ITEM_TYPE_VXLAN, tunnel_layer, read_vxlan},
     {RTE_FLOW_ITEM_TYPE_GRE, tunnel_layer, read_gre},
     {RTE_FLOW_ITEM_TYPE_NVGRE, tunnel_layer, read_nvgre},
@@ -210,14 +210,15 @@ class PatternReader {
 
   FlowRefusal take(const rte_flow_item& item) {
     if (item.type == RTE_FLOW_ITEM_TYPE_VOID) return {};
-    if (item.type == RTE_FLOW_ITEM_TYPE_GRE_KEY) return take_key(item);
+    if (item.type == RTE_FLOW_ITEM_TYPE_GRE_KEY || item.type == RTE_FLOW_ITEM_TYPE_GRE_OPTION)
+      return take_key(item);
     const Reader* const r =
         std::find_if(std::begin(readers), std::end(readers),
                      [&item](const Reader& known) { return known.type == item.type; });
     if (r == std::end(readers))
       return refuse_item(item, RTE_FLOW_ERROR_TYPE_ITEM,
                          "items are eth, vlan, ipv4, ipv6, ipv6_frag_ext, tcp, udp, icmp, icmp6, "
-                         "esp, vxlan, gre, gre_key and nvgre");
+                         "esp, vxlan, gre, gre_key, gre_option and nvgre");
     if (r->layer <= last_)
       return refuse_item(item, RTE_FLOW_ERROR_TYPE_ITEM,
                          "items stand as headers do, one of each layer");
@@ -235,8 +236,10 @@ class PatternReader {
   FlowRefusal take_key(const rte_flow_item& item) {
     const bool gre = match_.tunnel && match_.tunnel->kind == flow::Tunnel::Kind::gre;
     if (!gre || last_ != 0 || match_.tunnel->id.mask != 0)
-      return refuse_item(item, RTE_FLOW_ERROR_TYPE_ITEM, "gre_key stands behind gre, once");
-    return read_gre_key(item, match_);
+      return refuse_item(item, RTE_FLOW_ERROR_TYPE_ITEM,
+                         "gre_key or gre_option stands behind gre, once");
+    return item.type == RTE_FLOW_ITEM_TYPE_GRE_KEY ? read_gre_key(item, match_)
+                                                   : read_gre_option(item, match_);
   }
 
   FlowRefusal keep_inner(const rte_flow_item& item) {

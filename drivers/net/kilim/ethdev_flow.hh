@@ -20,7 +20,13 @@ struct FlowRefusal {
 
 // The pattern, which ends with RTE_FLOW_ITEM_TYPE_END.
 FlowRefusal read_pattern(const rte_flow_item* items, flow::Match& match);
-// The actions, which end with RTE_FLOW_ACTION_TYPE_END; `defaults`: the port's own spreading.
-FlowRefusal read_actions(const rte_flow_action* actions, const flow::Rss& defaults,
+// What is known of a rule when its actions are read.
+struct ActionContext {
+  const flow::Match& match;
+  const flow::Rss& defaults;  // the port's own spreading
+  bool egress = false;        // of frames that leave
+};
+// The actions, which end with RTE_FLOW_ACTION_TYPE_END.
+FlowRefusal read_actions(const rte_flow_action* actions, const ActionContext& context,
                          flow::Action& action);
 }  // namespace kilim::net

@@ -2,26 +2,18 @@
 // From rte_flow's actions to a rule's: where frames go, how they are spread, marked and counted,
 // and which of their headers change. On the caller's thread; pure functions, which never touch a
 // device.
+#include "net/kilim/ethdev_flow_actions.hh"
+
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <iterator>
 
 #include "net/kilim/ethdev.hh"
-#include "net/kilim/ethdev_flow.hh"
 #include "net/kilim/mbuf_words.hh"
 
 namespace kilim::net {
 namespace {
 
-using Header = flow::Rewrite::Header;
-
-FlowRefusal refuse_action(const rte_flow_action& a, const char* what) {
-  return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &a, what};
-}
-FlowRefusal refuse_conf(const rte_flow_action& a, int code, const char* what) {
-  return {code, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &a, what};
-}
+using Fate = flow::Action::Fate;
 
 // One side of what is not hashed is nothing (DPDK 22.11 drivers/net/mlx5/mlx5_flow.c,
 // mlx5_validate_action_rss()).
@@ -29,7 +21,7 @@ bool sides_without_kinds(uint64_t types) noexcept {
   constexpr uint64_t l3 = RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY,
                      l4 = RTE_ETH_RSS_L4_SRC_ONLY | RTE_ETH_RSS_L4_DST_ONLY,
                      ports = RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP;
-  return ((types & l3) != 0 && (types & all_rss_kinds) == 0) ||
+  return ((types & l3) != 0 && (types & RTE_ETH_RSS_IP) == 0) ||
          ((types & l4) != 0 && (types & ports) == 0);
 }
 
@@ -70,46 +62,9 @@ FlowRefusal read_rss(const rte_flow_action& a, const flow::Rss& defaults, flow::
   return {};
 }
 
-// Actions that change a header; their configuration begins with the bytes that it has then.
-struct Change {
-  rte_flow_action_type type;
-  Header header;
-  std::size_t bytes;  // 0: the action has no configuration
-};
-constexpr Change changes[] = {
-    {RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, Header::eth_src, sizeof(rte_flow_action_set_mac)},
-    {RTE_FLOW_ACTION_TYPE_SET_MAC_DST, Header::eth_dst, sizeof(rte_flow_action_set_mac)},
-    {RTE_FLOW_ACTION_TYPE_SET_IPV4_SRC, Header::ipv4_src, sizeof(rte_flow_action_set_ipv4)},
-    {RTE_FLOW_ACTION_TYPE_SET_IPV4_DST, Header::ipv4_dst, sizeof(rte_flow_action_set_ipv4)},
-    {RTE_FLOW_ACTION_TYPE_SET_IPV6_SRC, Header::ipv6_src, sizeof(rte_flow_action_set_ipv6)},
-    {RTE_FLOW_ACTION_TYPE_SET_IPV6_DST, Header::ipv6_dst, sizeof(rte_flow_action_set_ipv6)},
-    {RTE_FLOW_ACTION_TYPE_SET_TP_SRC, Header::port_src, sizeof(rte_flow_action_set_tp)},
-    {RTE_FLOW_ACTION_TYPE_SET_TP_DST, Header::port_dst, sizeof(rte_flow_action_set_tp)},
-    {RTE_FLOW_ACTION_TYPE_SET_TTL, Header::ttl, sizeof(rte_flow_action_set_ttl)},
-    {RTE_FLOW_ACTION_TYPE_DEC_TTL, Header::ttl, 0},
-};
-
-const Change* change_of(rte_flow_action_type type) noexcept {
-  const Change* const at = std::find_if(std::begin(changes), std::end(changes),
-                                        [type](const Change& c) { return c.type == type; });
-  return at != std::end(changes) ? at : nullptr;
-}
-
-void read_change(const Change& c, const rte_flow_action& a, flow::Action& action) {
-  constexpr uint8_t one_less = 0xff;
-  flow::Rewrite& r = action.rewrite.emplace_back();
-  r.header = c.header;
-  r.adds = c.bytes == 0;
-  if (r.adds)
-    r.value[0] = one_less;
-  else
-    std::memcpy(r.value.data(), a.conf, c.bytes);
-}
-
 bool needs_conf(rte_flow_action_type type) noexcept {
-  const Change* const change = change_of(type);
   return type == RTE_FLOW_ACTION_TYPE_QUEUE || type == RTE_FLOW_ACTION_TYPE_RSS ||
-         type == RTE_FLOW_ACTION_TYPE_MARK || (change != nullptr && change->bytes != 0);
+         type == RTE_FLOW_ACTION_TYPE_MARK;
 }
 
 FlowRefusal read_mark(const rte_flow_action& a, flow::Action& action) {
@@ -124,24 +79,35 @@ FlowRefusal read_mark(const rte_flow_action& a, flow::Action& action) {
   return {};
 }
 
-FlowRefusal read_action(const rte_flow_action& a, const flow::Rss& defaults, flow::Action& action,
-                        uint32_t& fates) {
+// Where frames go: by one action, though dropping may be said again.
+struct Fates {
+  uint32_t named = 0;
+  bool drops = false;
+};
+
+FlowRefusal read_fate(const rte_flow_action& a, const flow::Rss& defaults, flow::Action& action,
+                      Fates& fates) {
+  const bool drop = a.type == RTE_FLOW_ACTION_TYPE_DROP;
+  if (!drop || !fates.drops) fates.named++;
+  fates.drops = fates.drops || drop;
+  if (a.type == RTE_FLOW_ACTION_TYPE_RSS) return read_rss(a, defaults, action);
+  action.fate = drop ? Fate::drop : Fate::queue;
+  if (!drop) action.queue = static_cast<const rte_flow_action_queue*>(a.conf)->index;
+  return {};
+}
+
+FlowRefusal read_action(const rte_flow_action& a, const ActionContext& c, flow::Action& action,
+                        Fates& fates) {
   if (a.conf == nullptr && needs_conf(a.type)) return refuse_conf(a, EINVAL, "no configuration");
   switch (a.type) {
     case RTE_FLOW_ACTION_TYPE_VOID:
       return {};
     case RTE_FLOW_ACTION_TYPE_QUEUE:
-      fates++;
-      action.queue = static_cast<const rte_flow_action_queue*>(a.conf)->index;
-      return {};
     case RTE_FLOW_ACTION_TYPE_DROP:
-      fates++;
-      action.fate = flow::Action::Fate::drop;
-      return {};
     case RTE_FLOW_ACTION_TYPE_RSS:
-      fates++;
-      return read_rss(a, defaults, action);
+      return read_fate(a, c.defaults, action, fates);
     case RTE_FLOW_ACTION_TYPE_COUNT:
+      if (action.count) return {EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &a, "a rule counts once"};
       action.count = true;
       return {};
     case RTE_FLOW_ACTION_TYPE_MARK:
@@ -150,25 +116,24 @@ FlowRefusal read_action(const rte_flow_action& a, const flow::Rss& defaults, flo
     default:
       break;
   }
-  const Change* const change = change_of(a.type);
-  if (change == nullptr)
-    return refuse_action(a,
-                         "actions are queue, rss, drop, mark, flag, count, dec_ttl, and set_ of "
-                         "mac, ipv4 and ipv6 addresses, tp ports and ttl");
-  read_change(*change, a, action);
-  return {};
+  if (changes_headers(a.type)) return read_change(a, c.match, action);
+  if (prepends_headers(a.type)) return read_prepend(a, action);
+  return refuse_action(a,
+                       "actions are queue, rss, drop, mark, flag, count, set_, inc_ and dec_ of "
+                       "headers, of_set_vlan_vid, modify_field, and raw_, vxlan_ and nvgre_encap");
 }
 
 }  // namespace
 
-FlowRefusal read_actions(const rte_flow_action* actions, const flow::Rss& defaults,
+FlowRefusal read_actions(const rte_flow_action* actions, const ActionContext& context,
                          flow::Action& action) {
   if (actions == nullptr) return {EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_NUM, nullptr, "no actions"};
-  uint32_t fates = 0;
+  Fates fates;
   const rte_flow_action* const first = actions;
+  if (context.egress) action.fate = Fate::send;
   for (; actions->type != RTE_FLOW_ACTION_TYPE_END; actions++)
-    if (FlowRefusal r = read_action(*actions, defaults, action, fates); r.code != 0) return r;
-  if (fates != 1)
+    if (FlowRefusal r = read_action(*actions, context, action, fates); r.code != 0) return r;
+  if (fates.named > 1 || (fates.named == 0 && !context.egress))
     return {EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, first, "a rule has one of queue, rss and drop"};
   return {};
 }

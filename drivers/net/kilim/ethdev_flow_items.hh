@@ -103,6 +103,7 @@ FlowRefusal read_esp(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_vxlan(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_gre(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_gre_key(const rte_flow_item& item, flow::Match& match);
+FlowRefusal read_gre_option(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_nvgre(const rte_flow_item& item, flow::Match& match);
 
 }  // namespace kilim::net

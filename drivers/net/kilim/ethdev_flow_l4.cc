@@ -78,7 +78,13 @@ FlowRefusal read_esp(const rte_flow_item& item, flow::Match& match) {
   usual.hdr.spi = 0xffffffff;
   Words<rte_flow_item_esp> w;
   if (FlowRefusal r = words_of(item, usual, w); r.code != 0) return r;
-  if (FlowRefusal r = name_protocol(item, match, IPPROTO_ESP); r.code != 0) return r;
+  // Behind UDP it is behind its own port (DPDK 22.11.11 drivers/net/mlx5/mlx5_flow_dv.c,
+  // flow_dv_translate_item_esp()).
+  if (match.udp) {
+    if (match.udp->dst.mask == 0) match.udp->dst = flow::exactly(flow::port_esp);
+  } else if (FlowRefusal r = name_protocol(item, match, IPPROTO_ESP); r.code != 0) {
+    return r;
+  }
   if (w.mask.hdr.spi != 0)
     match.esp = flow::Esp{.spi = long_number_of(w.value.hdr.spi, w.mask.hdr.spi)};
   w.mask.hdr.spi = 0;

@@ -2,6 +2,7 @@
 // The operations of rte_flow on an ethdev: rules are made, asked and removed through port::Port.
 // Threads: as rte_flow's functions; librte_ethdev locks.
 #include <cerrno>
+#include <cstdio>
 
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/ethdev_flow.hh"
@@ -15,10 +16,8 @@ FlowRefusal check_attributes(const rte_flow_attr* attr) {
     return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, attr, "the only group is 0"};
   if (attr->transfer != 0)
     return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, attr, "rules end at this port"};
-  if (attr->egress != 0)
-    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, attr, "rules are for ingress only"};
-  if (attr->ingress == 0)
-    return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_INGRESS, attr, "a rule is for ingress"};
+  if (attr->egress == attr->ingress)
+    return {EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, attr, "a rule is for one of ingress and egress"};
   if (attr->priority > flow::last_priority)
     return {ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr, "priorities are 0 to 2"};
   return {};
@@ -91,7 +90,9 @@ int tell(const flow::RuleError& why, const Asked& asked, rte_flow_error* error) 
   const int code = why.code == 0 ? EINVAL : why.code;
   if (why.field == flow::Field::none)
     return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, why.what);
-  if (why.field == flow::Field::rewrite)
+  if (why.field == flow::Field::egress)
+    return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, asked.attr, why.what);
+  if (why.field == flow::Field::rewrite || why.field == flow::Field::prepend)
     return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ACTION, asked.actions, why.what);
   if (const auto type = action_of(why.field); type != RTE_FLOW_ACTION_TYPE_END)
     return rte_flow_error_set(error, code, RTE_FLOW_ERROR_TYPE_ACTION_CONF,
@@ -104,7 +105,8 @@ FlowRefusal read_for(const rte_eth_dev* dev, const Asked& asked, flow::Rule& rul
   if (FlowRefusal r = check_attributes(asked.attr); r.code != 0) return r;
   rule.priority = static_cast<uint8_t>(asked.attr->priority);
   if (FlowRefusal r = read_pattern(asked.items, rule.match); r.code != 0) return r;
-  return read_actions(asked.actions, ethdev_of(dev).rss(), rule.action);
+  rule.egress = asked.attr->egress != 0;
+  return read_actions(asked.actions, {rule.match, ethdev_of(dev).rss(), rule.egress}, rule.action);
 }
 
 // Whether the device takes it shows only when the rule is created.
@@ -159,8 +161,33 @@ int query(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void*
   return 0;
 }
 
+int dump(rte_eth_dev* dev, rte_flow* flow, FILE* file, rte_flow_error* error) {
+  if (file != nullptr && ethdev_of(dev).dump_flows(flow, *file) == 0) return 0;
+  return tell({EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow, "no such rule, or no file"}, error);
+}
+
+// No rule of a Kilim port ages, so none has.
+int aged_flows(rte_eth_dev*, void**, uint32_t, rte_flow_error*) {
+  return 0;
+}
+
+// librte_ethdev calls these without a look at whether there are any (rte_flow_push(),
+// rte_flow_pull()): a port without queues of rules has to answer.
+constexpr FlowRefusal no_queues{ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                                "rules are made at once, by no queue"};
+int push(rte_eth_dev*, uint32_t, rte_flow_error* error) {
+  return tell(no_queues, error);
+}
+int pull(rte_eth_dev*, uint32_t, rte_flow_op_result*, uint16_t, rte_flow_error* error) {
+  return tell(no_queues, error);
+}
+
 constexpr rte_flow_ops make_flow_ops() noexcept {
   rte_flow_ops o{};
+  o.dev_dump = dump;
+  o.get_aged_flows = aged_flows;
+  o.push = push;
+  o.pull = pull;
   o.validate = validate;
   o.create = create;
   o.destroy = destroy;

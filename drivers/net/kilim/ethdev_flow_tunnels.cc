@@ -25,6 +25,19 @@ rte_be16_t other_bits(rte_be16_t mask) noexcept {
   return static_cast<rte_be16_t>(mask & ~be16{known_bits << present_shift}.raw());
 }
 
+// A frame must have a key (DPDK 22.11 drivers/net/mlx5/mlx5_flow_dv.c,
+// flow_dv_translate_item_gre_key()).
+FlowRefusal take_gre_key(const rte_flow_item& item, rte_be32_t value, rte_be32_t mask,
+                         flow::Match& match) {
+  flow::Tunnel& t = *match.tunnel;
+  if ((t.present.mask & has_key) != 0 && (t.present.value & has_key) == 0)
+    return {EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item, "the item gre says that there is no key"};
+  t.present.mask |= has_key;
+  t.present.value |= has_key;
+  t.id = long_number_of(value, mask);
+  return {};
+}
+
 }  // namespace
 
 FlowRefusal read_vxlan(const rte_flow_item& item, flow::Match& match) {
@@ -55,19 +68,24 @@ FlowRefusal read_gre(const rte_flow_item& item, flow::Match& match) {
   return all_read(item, w.mask);
 }
 
-// The item is the bare number; its mask is all of it unless it says otherwise. A frame must have a
-// key (DPDK 22.11 drivers/net/mlx5/mlx5_flow_dv.c, flow_dv_translate_item_gre_key()).
+// The item is the bare number; its mask is all of it unless it says otherwise.
 FlowRefusal read_gre_key(const rte_flow_item& item, flow::Match& match) {
   const rte_be32_t usual = 0xffffffff;
   Words<rte_be32_t> w;
   if (FlowRefusal r = words_of(item, usual, w); r.code != 0) return r;
-  flow::Tunnel& t = *match.tunnel;
-  if ((t.present.mask & has_key) != 0 && (t.present.value & has_key) == 0)
-    return {EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item, "the item gre says that there is no key"};
-  t.present.mask |= has_key;
-  t.present.value |= has_key;
-  t.id = long_number_of(w.value, w.mask);
-  return {};
+  return take_gre_key(item, w.value, w.mask, match);
+}
+
+// Of what GRE may have, rules look at the key alone.
+FlowRefusal read_gre_option(const rte_flow_item& item, flow::Match& match) {
+  rte_flow_item_gre_opt usual{};
+  usual.key.key = 0xffffffff;
+  Words<rte_flow_item_gre_opt> w;
+  if (FlowRefusal r = words_of(item, usual, w); r.code != 0) return r;
+  const rte_be32_t mask = w.mask.key.key;
+  w.mask.key.key = 0;
+  if (FlowRefusal r = all_read(item, w.mask); r.code != 0) return r;
+  return take_gre_key(item, w.value.key.key, mask, match);
 }
 
 FlowRefusal read_nvgre(const rte_flow_item& item, flow::Match& match) {

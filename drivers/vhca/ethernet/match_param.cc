@@ -97,11 +97,18 @@ void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noex
   std::memcpy(m.data() + to, &label, sizeof(label));
 }
 
-// Of whole packets; what is cut off is not read.
+// Of whole packets, behind IP or behind UDP's port 4500 (RFC 3948, section 2.1; DPDK 22.11.11
+// drivers/net/mlx5/mlx5_flow_dv.c, flow_dv_translate_item_esp(): MLX5_UDP_PORT_ESP); what is cut
+// off is not read.
 void add_spi(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
   constexpr uint8_t protocol_esp = 50;
-  if (v.l3 != L3::none && !v.fragment && v.protocol == protocol_esp && v.l4_at + 8 <= v.l3_end)
-    copy(m, to, f, v.l4_at, 4);
+  constexpr uint16_t port_esp = 4500;
+  constexpr std::size_t udp_bytes = 8, esp_bytes = 8, port_at = 2;
+  if (v.l3 == L3::none || v.fragment) return;
+  const bool in_udp = v.l4 == L4::udp && get_be<uint16_t>(f, v.l4_at + port_at) == port_esp;
+  if (v.protocol != protocol_esp && !in_udp) return;
+  const std::size_t at = v.l4_at + (in_udp ? udp_bytes : 0);
+  if (at + esp_bytes <= v.l3_end) copy(m, to, f, at, 4);
 }
 
 // Type and code, and behind the sum identifier and sequence number (RFC 792, RFC 4443).

@@ -4,6 +4,7 @@
 // ibv_create_rwq_ind_table(3), ibv_create_flow(3)). Pure values, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -75,6 +76,8 @@ struct FlowRequest {
   std::optional<uint32_t> mark;              // 24 bits, in the CQE
   bool count = false;                        // query_flow() answers
   std::span<const flow::Rewrite> rewrite{};  // not with `drop`
+  bool egress = false;                       // of frames that leave; `qp` does not count then
+  std::span<const std::byte> prepend{};      // of those
 };
 
 }  // namespace kilim::device

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <iterator>
 
+#include "kilim/flow/check_action.hh"
 #include "kilim/flow/expand.hh"
 #include "kilim/flow/rule.hh"
 
@@ -101,11 +102,12 @@ RuleError check_icmp(const Match& m) noexcept {
 
 RuleError check_esp(const Match& m) noexcept {
   if (!m.esp) return ok;
-  if (protocol_in(m) != exactly(protocol_esp))
-    return wrong(Field::esp, "esp needs an IP layer that names protocol 50");
+  const bool in_udp = m.udp && m.udp->dst == exactly(port_esp);
+  if (!in_udp && protocol_in(m) != exactly(protocol_esp))
+    return wrong(Field::esp, "esp needs an IP layer that names protocol 50, or UDP's port 4500");
   if (beyond_mask(m.esp->spi)) return wrong(Field::esp, needless);
-  if (m.tcp || m.udp || m.icmp || wants_fragments(m))
-    return wrong(Field::esp, "a device reads the SPI of whole packets of protocol 50");
+  if (m.tcp || (m.udp && !in_udp) || m.icmp || wants_fragments(m))
+    return wrong(Field::esp, "a device reads the SPI of whole packets of ESP");
   return ok;
 }
 
@@ -175,6 +177,8 @@ const char* name_of(Field field) noexcept {
                                    "action.mark",
                                    "action.count",
                                    "action.rewrite",
+                                   "action.prepend",
+                                   "egress",
                                    "macs",
                                    "vlans"};
   static_assert(std::size(names) == static_cast<std::size_t>(Field::filter_vlans) + 1);
@@ -194,67 +198,10 @@ RuleError check(const Rss& rss, const RuleLimits& limits) noexcept {
   return ok;
 }
 
-namespace {
-
-// Which layer a change needs, so that every frame of the rule has the header.
-bool has_header(const Match& m, Rewrite::Header header) noexcept {
-  using Header = Rewrite::Header;
-  switch (header) {
-    case Header::eth_src:
-    case Header::eth_dst:
-      return true;
-    case Header::ipv4_src:
-    case Header::ipv4_dst:
-      return m.ipv4.has_value();
-    case Header::ipv6_src:
-    case Header::ipv6_dst:
-      return m.ipv6.has_value();
-    case Header::port_src:
-    case Header::port_dst:
-      return m.tcp || m.udp;
-    case Header::ttl:
-      return m.ipv4 || m.ipv6;
-  }
-  return false;
-}
-
-RuleError check_rewrite(const Rule& rule) noexcept {
-  const Action& a = rule.action;
-  if (a.rewrite.empty()) return ok;
-  if (a.fate == Action::Fate::drop)
-    return wrong(Field::rewrite, "headers of a dropped frame are not changed");
-  if (a.rewrite.size() > longest_rewrite)
-    return wrong(Field::rewrite, "a rule changes at most 8 headers");
-  for (const Rewrite& r : a.rewrite) {
-    if (r.adds && r.header != Rewrite::Header::ttl)
-      return wrong(Field::rewrite, "only to the time to live something is added");
-    if (!has_header(rule.match, r.header))
-      return wrong(Field::rewrite, "the rule names no layer with the header that is changed");
-  }
-  return ok;
-}
-
-}  // namespace
-
 RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
   if (rule.priority > last_priority) return wrong(Field::priority, "priorities are 0 to 2");
   if (RuleError e = check(rule.match); e.code != 0) return e;
-  const Action& a = rule.action;
-  if (a.fate == Action::Fate::queue && a.queue >= limits.queues)
-    return wrong(Field::queue, "the port has no such receive queue");
-  if (a.fate == Action::Fate::rss) {
-    if (RuleError e = check(a.rss, limits); e.code != 0) return e;
-    if (a.rss.inner && !rule.match.tunnel)
-      return wrong(Field::rss_types, "inner headers are hashed where the rule names a tunnel");
-    if (for_groups_alone(rule.match))
-      return {EOPNOTSUPP, Field::eth_dst, "frames for group addresses are not spread by a rule"};
-  }
-  if (RuleError e = check_rewrite(rule); e.code != 0) return e;
-  if (!a.mark) return ok;
-  if (a.fate == Action::Fate::drop) return wrong(Field::mark, "a dropped frame carries no mark");
-  if (*a.mark == 0) return wrong(Field::mark, "0 is what a packet without a mark has");
-  if (*a.mark >> 24 != 0) return wrong(Field::mark, "a mark has 24 bits");
-  return ok;
+  return check_action(rule, limits);
 }
 
 }  // namespace kilim::flow

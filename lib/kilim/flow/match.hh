@@ -74,7 +74,8 @@ struct Icmp {
   Masked<uint16_t> ident{}, sequence{};  // of echo requests and replies
   friend constexpr bool operator==(const Icmp&, const Icmp&) noexcept = default;
 };
-// IPsec's encapsulated payload (RFC 4303); the IP layer names its protocol, 50.
+// IPsec's encapsulated payload (RFC 4303); the IP layer names its protocol, 50, or `udp` its port,
+// 4500 (RFC 3948).
 struct Esp {
   Masked<uint32_t> spi;
   friend constexpr bool operator==(const Esp&, const Esp&) noexcept = default;
@@ -121,5 +122,6 @@ inline constexpr uint8_t protocol_tcp = 6, protocol_udp = 17;
 inline constexpr uint8_t protocol_icmp = 1, protocol_icmpv6 = 58, protocol_gre = 47,
                          protocol_esp = 50;
 inline constexpr uint16_t port_vxlan = 4789;  // UDP (RFC 7348, section 5)
+inline constexpr uint16_t port_esp = 4500;    // UDP (RFC 3948, section 2.1)
 
 }  // namespace kilim::flow

@@ -10,7 +10,8 @@
 namespace kilim::flow {
 
 struct Rewrite {
-  // What a rule with such a change must name of a frame: an IP version, and TCP or UDP for ports.
+  // What a rule with such a change must name of a frame: an IP version, a VLAN tag for its number,
+  // TCP or UDP for ports, TCP for what only TCP has.
   enum class Header : uint8_t {
     eth_src,
     eth_dst,
@@ -21,13 +22,34 @@ struct Rewrite {
     port_src,
     port_dst,
     ttl,  // of IPv4, or the hop limit of IPv6
+    dscp,
+    vlan_id,  // of the first tag
+    eth_type,
+    tcp_seq,
+    tcp_ack,
+    tcp_flags,
   };
   Header header = Header::eth_src;
-  std::array<uint8_t, 16> value{};  // from its first byte on as the header has it
-  bool adds = false;                // of `ttl`: value[0] is added modulo 256, so 255 takes one away
+  // From its first byte on as the header has it. A header that is no whole number of bytes stands
+  // at the lower end of its bytes: a DSCP in one, a VLAN number and TCP's flags in two.
+  std::array<uint8_t, 16> value{};
+  bool adds = false;  // to headers of at most 32 bits, without a carry: to `ttl` 255 takes one away
+  // Which bits of the header change: so many behind the first `skipped`, from its highest bit on.
+  // Those of `value` are taken from the same place. 0 bits: all of them.
+  uint8_t skipped = 0, bits = 0;
 };
+
+// Bits of a header.
+constexpr uint8_t width_of(Rewrite::Header header) noexcept {
+  constexpr uint8_t widths[] = {48, 48, 32, 32, 128, 128, 16, 16, 8, 6, 12, 16, 32, 32, 9};
+  return widths[static_cast<std::size_t>(header)];
+}
+static_assert(width_of(Rewrite::Header::ttl) == 8 && width_of(Rewrite::Header::tcp_flags) == 9);
 
 // Changes of one rule: in all cases fewer commands than the 32 that mlx5 devices take in one list.
 inline constexpr std::size_t longest_rewrite = 8;
+
+// Bytes of the headers that a rule puts in front of a frame.
+inline constexpr std::size_t longest_prepend = 128;
 
 }  // namespace kilim::flow

@@ -3,6 +3,7 @@
 // the field, as rte_flow_validate() does. Pure values, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,13 +15,17 @@
 namespace kilim::flow {
 
 struct Action {
-  enum class Fate : uint8_t { queue, rss, drop };
+  // `send`: what leaves goes on to the wire; of rules for what leaves alone.
+  enum class Fate : uint8_t { queue, rss, drop, send };
   Fate fate = Fate::queue;
   uint16_t queue = 0;              // Fate::queue
   Rss rss;                         // Fate::rss
   std::optional<uint32_t> mark;    // SideRecord::mark() of its packets; 24 bits, not 0
   bool count = false;              // packets and bytes can be queried
   std::vector<Rewrite> rewrite{};  // made in this order before the frame arrives; not of drop
+  // Headers in front of a frame that leaves, from Ethernet's on. The device writes their IP and UDP
+  // lengths and IPv4's sum.
+  std::vector<std::byte> prepend{};
 };
 
 // Rules of lower priority numbers are asked first; within a priority those that name more layers.
@@ -29,6 +34,9 @@ struct Rule {
   Match match;
   Action action;
   uint8_t priority = 0;
+  // For frames that the device's raw packet queues send, of every user of the device; they are
+  // dropped, or changed and sent.
+  bool egress = false;
 };
 inline constexpr uint8_t last_priority = 2;
 
@@ -54,6 +62,8 @@ enum class Field : uint8_t {
   mark,
   count,
   rewrite,
+  prepend,
+  egress,
   filter_macs,
   filter_vlans,
 };

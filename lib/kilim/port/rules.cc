@@ -151,6 +151,18 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
     return refused({EINVAL, flow::Field::none, "rules are added to a started port"}, why);
   if (const flow::RuleError e = flow::check(rule, rule_limits()); e.code != 0)
     return refused(e, why);
+  return rule.egress ? add_egress_rule(rule, why) : add_ingress_rule(rule, why);
+}
+
+Result<RuleId> Port::add_egress_rule(const flow::Rule& rule, flow::RuleError* why) {
+  RuleSet rules(device());
+  const uint16_t place = flow::place_of_priority(rule.priority);
+  if (Status s = rules.add_egress(rule.match, place, rule.action); !s)
+    return refused(s.error(), flow::Field::none, why);
+  return keep_rule(std::move(rules));
+}
+
+Result<RuleId> Port::add_ingress_rule(const flow::Rule& rule, flow::RuleError* why) {
   const flow::Action& a = rule.action;
   const bool spreads = a.fate == flow::Action::Fate::rss;
   Destinations to = destinations();
@@ -166,6 +178,10 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
   const uint32_t types = spreads && with_rwqs() ? a.rss.types : 0;
   if (Status s = rules.add(rule.match, types, flow::place_of_priority(rule.priority), a); !s)
     return refused(s.error(), field_of(s.error(), rule), why);
+  return keep_rule(std::move(rules));
+}
+
+RuleId Port::keep_rule(RuleSet rules) {
   const RuleId id{next_rule_++};
   rules_.emplace(id.value(), std::move(rules));
   return id;

@@ -62,7 +62,7 @@ Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t place,
                     const flow::Action& action) {
   const bool inner = types != 0 && action.rss.inner;
   for (const flow::Leaf& leaf : flow::expand(match, types, inner)) {
-    auto qp = target_.qp(leaf.kind, inner);
+    auto qp = target_->qp(leaf.kind, inner);
     if (!qp) return qp.error();
     auto flow = device_->add_rule({.qp = *qp,
                                    .match = leaf.match,
@@ -74,6 +74,19 @@ Status RuleSet::add(const flow::Match& match, uint32_t types, uint16_t place,
     if (!flow) return flow.error();
     flows_.emplace_back(*device_, FlowInfo{*flow});
   }
+  return Done{};
+}
+
+Status RuleSet::add_egress(const flow::Match& match, uint16_t place, const flow::Action& action) {
+  auto flow = device_->add_rule({.match = match,
+                                 .priority = flow::device_priority(place, flow::layer_of(match)),
+                                 .drop = action.fate == flow::Action::Fate::drop,
+                                 .count = action.count,
+                                 .rewrite = action.rewrite,
+                                 .egress = true,
+                                 .prepend = action.prepend});
+  if (!flow) return flow.error();
+  flows_.emplace_back(*device_, FlowInfo{*flow});
   return Done{};
 }
 

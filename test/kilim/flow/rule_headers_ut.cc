@@ -22,6 +22,11 @@ Rule udp_rule() {
   return r;
 }
 
+void send_on(Rule& r) {
+  r.egress = true;
+  r.action.fate = Action::Fate::send;
+}
+
 struct Wrong {
   Field field;
   const char* name;
@@ -87,6 +92,30 @@ constexpr Wrong wrongs[] = {
      }},
     {Field::rewrite, "action.rewrite",
      [](Rule& r) { r.action.rewrite.resize(longest_rewrite + 1); }},
+    {Field::rewrite, "action.rewrite",
+     [](Rule& r) { r.action.rewrite.push_back({.header = Rewrite::Header::vlan_id}); }},
+    {Field::rewrite, "action.rewrite",
+     [](Rule& r) {
+       r.action.rewrite.push_back({.header = Rewrite::Header::tcp_seq, .adds = true});
+     }},
+    {Field::rewrite, "action.rewrite",
+     [](Rule& r) {
+       r.action.rewrite.push_back({.header = Rewrite::Header::dscp, .skipped = 3, .bits = 4});
+     }},
+    {Field::prepend, "action.prepend", [](Rule& r) { r.action.prepend.resize(50); }},
+    {Field::prepend, "action.prepend",
+     [](Rule& r) {
+       send_on(r);
+       r.action.prepend.resize(longest_prepend + 1);
+     }},
+    {Field::egress, "egress", [](Rule& r) { r.egress = true; }},
+    {Field::egress, "egress", [](Rule& r) { r.action.fate = Action::Fate::send; }},
+    {Field::mark, "action.mark",
+     [](Rule& r) {
+       send_on(r);
+       r.action.mark = 5;
+     }},
+    {Field::esp, "esp", [](Rule& r) { r.match.esp = Esp{.spi = exactly(uint32_t{9})}; }},
 };
 
 void headers_are_refused() {
@@ -110,6 +139,14 @@ void headers_are_taken() {
   r.action.rewrite.resize(longest_rewrite);
   r.action.rewrite[0].header = Rewrite::Header::port_dst;
   r.action.rewrite[1] = {.header = Rewrite::Header::ttl, .adds = true};
+  r.action.rewrite[2] = {.header = Rewrite::Header::dscp, .skipped = 2, .bits = 4};
+  EQUAL(check(r, limits).code, 0);
+  send_on(r);
+  r.action.prepend.resize(longest_prepend);
+  EQUAL(check(r, limits).code, 0);
+  r = udp_rule();
+  r.match.udp->dst = exactly(port_esp);
+  r.match.esp = Esp{.spi = exactly(uint32_t{9})};
   EQUAL(check(r, limits).code, 0);
   r = {};
   r.match.ipv6 = Ipv6{.protocol = exactly(protocol_icmpv6)};
