@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The options of the scripts in usertools are those that their heads explain, and whoever gets one
-wrong is told so in a sentence before anything is done. Python's scripts there take Ctrl-C without a traceback.
+wrong is told so in a sentence before anything is done. Python's scripts there take Ctrl-C without a traceback, and
+what begins as a program may be run as one.
 
 Usage: check_options.py ROOT"""
 
@@ -50,6 +51,16 @@ def python_faults(root):
                 yield f"{os.path.relpath(script, root)}:1: Ctrl-C ends it with a traceback"
 
 
+def mode_faults(root):
+    for script in sorted(glob.glob(os.path.join(root, "usertools", "*"))):
+        if not os.path.isfile(script):
+            continue
+        with open(script, "rb") as f:
+            begins = f.read(2) == b"#!"
+        if begins and not os.access(script, os.X_OK):
+            yield f"{os.path.relpath(script, root)}:1: it begins as a program, and cannot be run: chmod +x"
+
+
 def main(root):
     scripts = sorted(glob.glob(os.path.join(root, "usertools", "*.sh")))
     asked = faults = 0
@@ -62,7 +73,7 @@ def main(root):
         for fault in faults_of(script, text):
             faults += 1
             print(f"{os.path.relpath(script, root)}:1: {fault}")
-    for fault in python_faults(root):
+    for fault in [*python_faults(root), *mode_faults(root)]:
         faults += 1
         print(fault)
     print(f"{asked} scripts, {faults} faults")
