@@ -156,6 +156,27 @@ def udp(b):
     assert counts["RX-missed"] > 1000, counts
 
 
+def udp_leaving(b):
+    """The sender's kernel has no room on the way out: frames that it drops are counted where they were sent."""
+    with Space() as space:
+        ip("-n", space.name, "link", "set", "lo", "up")
+        slow = (["qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "1"],
+                ["class", "add", "dev", "lo", "parent", "1:", "classid", "1:1", "htb", "rate", "40mbit"],
+                ["qdisc", "add", "dev", "lo", "parent", "1:1", "pfifo", "limit", "1"])
+        for line in slow:
+            if subprocess.run(space.inside("tc", *line), check=False, capture_output=True).returncode != 0:
+                print("skipped: this kernel has no queues of kinds htb and pfifo")
+                sys.exit(77)
+        receiver = Receiver(b, "udp:127.0.0.1:47943:127.0.0.1:47944", space.inside())
+        try:
+            sent = send(b, "udp:127.0.0.1:47944:127.0.0.1:47943", space.inside(), lambda: None)
+            counts = receiver.end(sent)
+            assert sent < FRAMES - 1000, f"of {FRAMES} frames {FRAMES - sent} were lost on the way out, too few to see"
+            assert counts["RX-packets"] > 100, counts
+        finally:
+            receiver.process.kill()
+
+
 def waits(b):
     """On wires that hold their sender back nothing is lost on the way."""
     for to, by in (("unix:u", "unix:u"), ("shm:s", "shm:s")):

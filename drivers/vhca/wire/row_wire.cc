@@ -123,12 +123,19 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
   return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(count), flags);
 }
 
-// As recvmmsg(2). The first try may only fetch the news that an earlier frame found nobody
-// (udp(7)).
+// Whether a read failed for what became of a frame that was sent: errors of a connected socket are
+// told by its next call (udp(7)).
+[[gnu::noinline]] bool RowWire::told_news() noexcept {
+  if (errno == EAGAIN || errno == EINTR) return false;
+  forget_news();
+  return true;
+}
+
+// As recvmmsg(2). The first try may only fetch news.
 [[gnu::always_inline]] inline int RowWire::fetch() noexcept {
   constexpr int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   ssize_t n = -1;
-  for (int i = 0; i < 2 && n < 0 && (i == 0 || errno == ECONNREFUSED); i++) {
+  for (int i = 0; i < 2 && n < 0 && (i == 0 || told_news()); i++) {
     n = looks_.by_row() ? ::recvmmsg(socket_.get(), messages_.data(),
                                      static_cast<unsigned>(inlet_.count), flags, nullptr)
                         : ::recvmsg(socket_.get(), &messages_[0].msg_hdr, flags);

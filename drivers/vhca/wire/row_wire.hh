@@ -65,6 +65,8 @@ class RowWire : public Wire {
   // Sends the first of some frames, as many as one call takes. How many are gone; those among them
   // that are lost are counted. 0: refused() has been called.
   virtual std::size_t put(std::span<const Frame>) noexcept = 0;
+  // A call has failed with the news of what became of earlier frames: there may be more of that.
+  virtual void forget_news() noexcept {}
   // Whether a datagram is a neighbour's.
   virtual bool admit(msghdr&, Arrival&) noexcept = 0;
 
@@ -93,6 +95,7 @@ class RowWire : public Wire {
     iovec piece;
   };
   bool is_full() noexcept;
+  bool told_news() noexcept;
   bool push_out() noexcept;
   int fetch() noexcept;
   bool receive() noexcept;

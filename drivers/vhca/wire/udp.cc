@@ -57,6 +57,16 @@ bool parse_address(std::string_view& rest, Address& a) {
   return true;
 }
 
+// Lets the kernel tell the sender what it drops on the way out (Linux net/ipv4/udp.c,
+// udp_send_skb(): ENOBUFS is silent without); errors that come back on the way queue up then.
+void ask_for_errors(int socket, int family) noexcept {
+  const int on = 1;
+  if (family == AF_INET6)
+    setsockopt(socket, SOL_IPV6, IPV6_RECVERR, &on, sizeof on);
+  else
+    setsockopt(socket, SOL_IP, IP_RECVERR, &on, sizeof on);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Wire>> UdpWire::create(std::string_view addresses) {
@@ -73,6 +83,7 @@ Result<std::unique_ptr<Wire>> UdpWire::create(std::string_view addresses) {
                  sizeof(receive_buffer)) != 0) {
     setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
   }
+  ask_for_errors(socket.get(), ours.storage.ss_family);
   if (bind(socket.get(), ours.get(), ours.bytes) != 0) {
     return Error{errno, "udp: our address cannot be bound"};
   }
@@ -111,25 +122,39 @@ std::size_t UdpWire::send_segments(std::span<const Frame> frames) noexcept {
   const auto segment = static_cast<uint16_t>(each);
   std::memcpy(CMSG_DATA(c), &segment, sizeof(segment));
   if (::sendmsg(socket_.get(), &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return count;
+  if (errno == ENOBUFS) {  // the whole message, before it was cut
+    counters_.tx_lost += count;
+    return count;
+  }
   // Longer than the way's MTU, an old kernel, an interface that computes no checksums: one by one.
-  if (!says_busy(errno) && errno != ECONNREFUSED) cuts_ = false;
+  const bool refuses = errno == EMSGSIZE || errno == EINVAL || errno == EIO || errno == ENOPROTOOPT;
+  if (refuses) cuts_ = false;
   return 0;
+}
+
+// What our kernel queued about earlier frames is read, so that it takes no room of what comes and
+// poll(2) does not go on telling it. It says nothing of how many frames were lost.
+void UdpWire::forget_news() noexcept {
+  constexpr int most_at_once = 1024;
+  msghdr nothing{};
+  for (int i = 0; i < most_at_once; i++)
+    if (::recvmsg(socket_.get(), &nothing, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;
 }
 
 std::size_t UdpWire::put(std::span<const Frame> frames) noexcept {
   if (cuts_ && frames.size() > 1) {
     if (const std::size_t gone = send_segments(frames); gone != 0) return gone;
   }
-  // ECONNREFUSED is reported by the next call on a connected socket (udp(7)).
-  // The first try may only fetch the news that an earlier one found nobody.
+  // The first try may only fetch the news of an earlier frame (udp(7)).
   for (int i = 0; i < 2; i++) {
     const int sent = send_row(socket_.get(), frames);
     if (sent > 0) return static_cast<std::size_t>(sent);
+    if (errno == ENOBUFS) break;
     if (says_busy(errno)) {
       refused(socket_.get());
       return 0;
     }
-    if (errno != ECONNREFUSED) break;
+    forget_news();
   }
   counters_.tx_lost++;
   return 1;

@@ -2,9 +2,11 @@
 // Wire `udp:HOST:PORT:HOST:PORT`: a frame a datagram from our address (first) to one neighbour's
 // (second), numeric, IPv6 in brackets. The same as QEMU's `-netdev dgram` speaks. Datagrams of
 // others are left out. Nothing on the way waits: what finds no room at the neighbour is lost, and
-// counted there. Frames of one length go to the kernel in one piece, which it cuts where it can
-// (UDP_SEGMENT). They come one by one: the kernel counts a lost message of UDP_GRO once, however
-// many frames it was (doc/decisions/0082-every-lost-frame-has-a-counter.md).
+// counted there; what our kernel drops on the way out, as its queue to the interface is full, is
+// counted here (ENOBUFS, which IP_RECVERR lets it tell: ip(7)). Frames of one length go to the
+// kernel in one piece, which it cuts where it can (UDP_SEGMENT). They come one by one: the kernel
+// counts a lost message of UDP_GRO once, however many frames it was
+// (doc/decisions/0082-every-lost-frame-has-a-counter.md).
 #pragma once
 
 #include <memory>
@@ -30,6 +32,7 @@ class UdpWire final : public RowWire {
 
  protected:
   std::size_t put(std::span<const Frame>) noexcept override;
+  void forget_news() noexcept override;
   bool admit(msghdr&, Arrival&) noexcept override;
 
  private:

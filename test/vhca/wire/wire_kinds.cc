@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of wire_contract_ut. What only one kind of wire does: cables, neighbours that come late or
 // err, sockets that two own; and the specs that are no wire.
+#include <array>
 #include <filesystem>
 
+#include <linux/sock_diag.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -61,6 +64,25 @@ void a_late_neighbour_misses_no_frame() {
   CU_ASSERT((*a)->send(heard) == Wire::Sent::taken && (*a)->counters().tx_lost == 0);
   for (int i = 0; i < 10'000 && (*b)->peek().empty(); i++) usleep(1000);
   CU_ASSERT(same((*b)->peek(), heard));
+}
+
+// What comes back for each frame that nobody hears is read: it takes no room of what comes, and
+// does not wake a thread for ever.
+void news_of_an_absent_neighbour_do_not_pile_up() {
+  auto a = make_wire("udp:127.0.0.1:47935:127.0.0.1:47936");
+  CU_ASSERT_FATAL(a.ok());
+  for (int i = 0; i < 300; i++) {
+    EQUAL((*a)->send(make_frame({.payload = 9})), Wire::Sent::taken);
+    CU_ASSERT((*a)->peek().empty());
+  }
+  pollfd p{(*a)->fd(), POLLIN, 0};
+  for (int i = 0; i < 100 && ::poll(&p, 1, 10) != 0; i++) CU_ASSERT((*a)->peek().empty());
+  EQUAL(p.revents, 0);
+  std::array<uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t bytes = sizeof memory;
+  EQUAL(getsockopt(p.fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &bytes), 0);
+  EQUAL(memory[SK_MEMINFO_RMEM_ALLOC], 0);
+  EQUAL((*a)->counters().tx_frames, 300);
 }
 
 // Frames of one length in a row are one message to the kernel; whatever it does with them, the
@@ -206,6 +228,7 @@ constexpr Case of_one_kind[] = {
      a_cable_has_two_ends_and_may_be_plugged_again},
     {"a full cable loses nothing", a_full_cable_loses_nothing},
     {"a late neighbour misses no frame", a_late_neighbour_misses_no_frame},
+    {"news of an absent neighbour do not pile up", news_of_an_absent_neighbour_do_not_pile_up},
     {"rows of frames come as they were", rows_of_frames_come_as_they_were},
     {"what is no frame is counted and passed over", what_is_no_frame_is_counted_and_passed_over},
     {"a pair of sockets belongs to two", a_pair_of_sockets_belongs_to_two},
