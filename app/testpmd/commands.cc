@@ -3,8 +3,10 @@
 #include "commands.hh"
 
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "prompt.hh"
 #include "session.hh"
@@ -39,11 +41,29 @@ void load(Session& s, const Line& line) {
   depth--;
 }
 
+// Lines of 80 columns; what is too much for one goes on behind a blank or a '|'.
+void print_folded(std::string_view text, std::size_t indent) {
+  constexpr std::size_t columns = 80, hanging = 4;
+  for (std::size_t cut; text.size() > columns - indent; text.remove_prefix(cut + 1)) {
+    cut = text.find_last_of(" |", columns - indent - 1);
+    if (cut == std::string_view::npos) break;
+    const std::size_t shown = text[cut] == ' ' ? cut : cut + 1;
+    std::printf("%*s%.*s\n", static_cast<int>(indent), "", static_cast<int>(shown), text.data());
+    indent = hanging;
+  }
+  std::printf("%*s%.*s\n", static_cast<int>(indent), "", static_cast<int>(text.size()),
+              text.data());
+}
+
 void print_section(const Section& section) {
   std::printf("\n%s:\n%s\n\n", section.title,
               std::string(std::string(section.title).size() + 1, '-').c_str());
-  for (const CommandRow& row : section.rows)
-    if (row.help != nullptr) std::printf("%s\n    %s\n\n", row.pattern, row.help);
+  for (const CommandRow& row : section.rows) {
+    if (row.help == nullptr) continue;
+    print_folded(row.pattern, 0);
+    print_folded(row.help, 4);
+    std::printf("\n");
+  }
 }
 
 void help(Session&, const Line&) {

@@ -30,7 +30,7 @@ def commands(b):
         "show umr keys", "show umr pools", "show umr chooser", "show mr", "show odp caps",
         "show odp stats", "show inline-recv", "show buffers", "show buffers leaks", "explain last",
         "set txpkts 64,64", "show config txpkts", "show port 0 macs", "set promisc all off",
-        "set allmulti 0 on", "show port info 0", "stop", "show port stats 7", "frobnicate",
+        "set allmulti 0 on", "port config mtu 0 1400", "port config mtu all 20", "show port info 0", "stop", "show port stats 7", "frobnicate",
         "set conntrack x", "help all", "quit"])
     for part in ("Number of available ports: 2", "Set mac packet forwarding mode",
                  "Number of packets per burst set to 16", "peer=02:00:00:00:00:77",
@@ -40,9 +40,12 @@ def commands(b):
                  "mode mac decides nothing", "lkey 0x", "num_page_faults", "up to 32 bytes in the CQE",
                  "free in the pool", "--pool-debug", "no completion with an error was seen",
                  "Segment sizes: 64,64", "Promiscuous mode: disabled", "Allmulticast mode: enabled",
+                 "MTU: 1400", "port 1 MTU 20: an MTU is 68 to 9978 bytes, or 0 for none",
                  "Packet forwarding not started", "Invalid port 7", "Command not found: 'frobnicate'",
                  "dpdk-testpmd's `set conntrack` is not in kilim-testpmd", "Bye..."):
         assert part in out, (part, out)
+    told = [line for line in out[out.index("Control forwarding:"):].splitlines() if len(line) > 80]
+    assert not told, f"help has lines of more than 80 columns: {told}"
     rows = forwarded(out)
     assert len(rows) == 6 and rows[:3] == rows[3:], rows
     first = rows[0][1] + rows[1][1]
