@@ -22,6 +22,7 @@ REASONS = ("a card refuses it", "the driver emulates it", "packets issue")
 LACKING = ("buffer split", "isolated mode", "outer checksums", "TSO in tunnels", "last", "shared receive queues",
            "flow control", "link up and down", "UDP tunnel ports", "runtime queue setup", "power monitor", "KEEP_CRC",
            "reset of flow counters", "xstats by id", "metadata negotiation", "packet types of ARP and ICMP")
+LONGEST = 500  # seconds of a session, where the machine is busy
 SENTENCE = 20  # letters that a reason takes at least
 TAKERS = {"both": (True, True), "none": (False, False), "kilim": (True, False), "mlx5": (False, True)}
 # What the port has to take, of how many.
@@ -69,7 +70,7 @@ class Launched(Testpmd):
         from testpmd import begin
         before, eal = begin(launcher, [wire], ["--mac", "02:4b:4c:00:00:01", "--profile", "cx6dx"])
         Session.__init__(self, [*before, "dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=8192", "--rxd=256", "--txd=256",
-                                "--mask-event=intr_lsc", *own], bench.folder, 300)  # an event may come amid a prompt
+                                "--mask-event=intr_lsc", *own], bench.folder, LONGEST)  # an event may come amid a prompt
         self.begin = self.read()
 
 
@@ -108,6 +109,7 @@ def compare(b, launcher, names):
     kilim = b.testpmd([f"net_kilim0,{wires[0]}"], *own)
     mlx5 = Launched(b, launcher, wires[1].split("=", 1)[1], *own)
     b.running.append(mlx5)
+    kilim.end = mlx5.end
     wrong = []
     for name in names:
         taken = 0
