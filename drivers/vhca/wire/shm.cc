@@ -81,14 +81,24 @@ bool is_ours(int socket) noexcept {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == ::getuid();
 }
 
-// Takes the bytes that woke us, or leaves them; false: the other end has gone.
+// Takes the bytes that woke us, or leaves them; false: the other end has gone. A message a byte, so
+// one call for all of them; a message without one is the end.
 bool drain(int socket, bool leave) noexcept {
   char bytes[16];
-  ssize_t n = 1;
-  if (leave) n = ::recv(socket, bytes, 1, MSG_DONTWAIT | MSG_PEEK);
-  if (leave) return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-  for (int i = 0; i < 16 && n > 0; i++) n = ::recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
-  return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+  iovec pieces[16];
+  mmsghdr messages[16]{};
+  for (std::size_t i = 0; i < 16; i++) {
+    pieces[i] = {&bytes[i], 1};
+    messages[i].msg_hdr.msg_iov = &pieces[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+  }
+  if (leave) {
+    const ssize_t n = ::recv(socket, bytes, 1, MSG_DONTWAIT | MSG_PEEK);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+  const int n = ::recvmmsg(socket, messages, 16, MSG_DONTWAIT, nullptr);
+  if (n <= 0) return n < 0 && (errno == EAGAIN || errno == EINTR);
+  return messages[n - 1].msg_len != 0;
 }
 
 }  // namespace
@@ -281,7 +291,7 @@ std::span<const std::byte> ShmWire::peek() noexcept {
     asked_ = false;
     for (std::size_t i = 0; i < sources_end_; i++)
       if (sources_[i].ring) sources_[i].ring.wake();
-    look();
+    empty_looks_ = look_every;  // news of connections come behind the frames
   }
   if (have_ == 0 && !take_any() && ++empty_looks_ >= look_every) {
     look();
