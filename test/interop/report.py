@@ -42,6 +42,12 @@ def on_adapter(words):
     return two(pair.Pair, words)
 
 
+def on_shm(words):
+    """Through memory that the two processes share."""
+    wire = "shm:" + os.path.join(os.environ["XDG_RUNTIME_DIR"], "shm")
+    return two(lambda w: pair.Pair(w, server_wire=wire, client_wire=wire), words)
+
+
 def on_mlx5_queues(words):
     """UCX reads the completion queues itself: only the adapter's thread runs the adapter."""
     settings = {"UCX_TLS": "rc_x,ud_x:aux", "UCX_NET_DEVICES": "vhca0:1"}
@@ -76,6 +82,15 @@ FIGURES = (
     ("8 B one way, adapter", "us", on_adapter,
      ["ib_write_lat", *DEVICE, "-s", "8", "-n", "10000"],
      rf"(?m)^ 8\s+10000\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}"),
+    ("8 B one way, adapter, shm:", "us", on_shm,
+     ["ib_write_lat", *DEVICE, "-s", "8", "-n", "10000"],
+     rf"(?m)^ 8\s+10000\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}"),
+    ("8 B one way by SEND, adapter", "us", on_adapter,
+     ["ib_send_lat", *DEVICE, "-s", "8", "-n", "10000"],
+     rf"(?m)^ 8\s+10000\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}"),
+    ("8 B fetched by READ, adapter", "us", on_adapter,
+     ["ib_read_lat", *DEVICE, "-s", "8", "-n", "10000"],
+     rf"(?m)^ 8\s+10000\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}"),
     ("8 B one way, adapter, ucx rc_mlx5", "us", on_mlx5_queues,
      ["ucx_perftest", "-t", "tag_lat", "-s", "8", "-n", "1000", "-w", "10"],
      rf"(?m)^Final:\s+[0-9]+\s+{NUMBER}"),
@@ -83,6 +98,10 @@ FIGURES = (
      ["ucx_perftest", "-x", "posix", "-d", "memory", "-t", "am_lat", "-s", "8", "-n", "100000"],
      rf"(?m)^Final:\s+[0-9]+\s+{NUMBER}"),
 )
+
+
+LAUNCHED = {on_adapter: "kilim-vhca -- ", on_mlx5_queues: "kilim-vhca -- ",
+            on_shm: "kilim-vhca --wire=shm:DIR -- "}
 
 
 def main():
@@ -97,7 +116,7 @@ def main():
                     sys.exit(f"{what}: no figure in\n{text}")
                 values.append(float(match.groups()[-1]))
     for values, (what, unit, run, words, _) in zip(found, FIGURES):
-        launcher = "kilim-vhca -- " if run in (on_adapter, on_mlx5_queues) else ""
+        launcher = LAUNCHED.get(run, "")
         print(f"{what:36}{statistics.median(values):12.2f} {unit:6}"
               f"({min(values):.2f} to {max(values):.2f})  {launcher}{' '.join(words)}")
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
