@@ -88,11 +88,12 @@ const char* SteActions::push_vlan(SteBranch& b, uint32_t tag) noexcept {
   return nullptr;
 }
 
-// Headers in the place of the first `gone` bytes.
+// Headers in the place of the first `gone` bytes. Those that follow read an Ethernet header.
 const char* SteActions::encapsulate(SteBranch& b, uint32_t number, std::size_t gone) noexcept {
   const Prepend* p = s_.reformats.at(number & 0xffffff);
   if (p == nullptr || gone > b.frame.size()) return ste_end::no_object;
   if (!make_own(b)) return ste_end::too_many;
+  if (b.frame.size() - gone + p->count < ether_header_bytes) return ste_end::too_short;
   b.frame = b.frame.subspan(gone);
   if (!put_in_front(b, p->count)) return ste_end::too_many;
   std::copy_n(p->bytes.begin(), p->count, b.frame.begin());

@@ -26,6 +26,7 @@ inline constexpr const char* no_entry = "no steering entry lies where the frame 
 inline constexpr const char* no_end = "a chain of steering entries has no end";
 inline constexpr const char* unknown = "a steering entry asks for what the adapter does not have";
 inline constexpr const char* too_many = "steering entries make too much of a frame";
+inline constexpr const char* too_short = "a steering entry leaves no Ethernet header of a frame";
 inline constexpr const char* no_tunnel = "a steering entry takes off a tunnel that is not there";
 inline constexpr const char* no_object = "a steering entry leads to an object that is gone";
 }  // namespace ste_end

@@ -7,57 +7,14 @@
 #include <random>
 #include <string_view>
 
-#include "steering_fixture.hh"
+#include "soft_steering_fixture.hh"
 #include "vhca/ethernet/ste_lookup.hh"
-#include "vhca/ethernet/tir.hh"
 
 using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
 namespace {
-
-constexpr uint8_t l2_src_d = 0x1c, do_not_care = 0x0f, tuple_d = 0x20;
-constexpr std::size_t entry_bytes = 64;
-
-// An entry, bit by bit.
-struct Entry {
-  std::array<uint8_t, entry_bytes> bytes{};
-
-  Entry& set(unsigned bit, unsigned width, uint64_t value) {
-    for (unsigned i = 0; i < width; i++) {
-      const unsigned at = bit + width - 1 - i;
-      const auto one = static_cast<uint8_t>(0x80u >> at % 8);
-      bytes[at / 8] = static_cast<uint8_t>(bytes[at / 8] & ~one);
-      if ((value >> i & 1) != 0) bytes[at / 8] = static_cast<uint8_t>(bytes[at / 8] | one);
-    }
-    return *this;
-  }
-  Entry& looks_at(uint8_t lookup) { return set(0x08, 8, lookup); }
-  // A table of so many entries, and the bytes of the lookup that its hash is over.
-  Entry& hit(uint64_t address, uint64_t entries, uint8_t lookup = do_not_care, uint16_t mask = 0) {
-    const uint64_t index = address >> 5 | entries;
-    return set(0x38, 8, index >> 27).set(0x40, 27, index).set(0x30, 8, lookup).set(0x10, 16, mask);
-  }
-  Entry& miss(uint64_t address) { return set(0xd8, 8, address >> 32).set(0xe0, 26, address >> 6); }
-  Entry& wants(std::size_t at, std::span<const std::byte> tag) {
-    for (std::size_t i = 0; i < tag.size(); i++) {
-      bytes[32 + at + i] = std::to_integer<uint8_t>(tag[i]);
-      bytes[48 + at + i] = 0xff;
-    }
-    return *this;
-  }
-};
-constexpr unsigned sends = 1, receives = 2, rewrites = 6;
-
-Entry of_type(unsigned type) {
-  return Entry{}.set(0, 4, type).looks_at(do_not_care);
-}
-Entry missing(unsigned type, uint64_t address) {
-  Entry e = of_type(type).miss(address);
-  e.bytes[32] = 0xdc;  // outside its mask
-  return e;
-}
 
 // zlib's polynomial, no inversions, the bytes of the sum turned round: bit by bit.
 uint32_t place_by_hand(const std::array<uint8_t, 16>& masked, uint32_t entries) {
@@ -70,63 +27,6 @@ uint32_t place_by_hand(const std::array<uint8_t, 16>& masked, uint32_t entries) 
   return turned % entries;
 }
 
-struct Bench {
-  ObjectTable<Tir> tirs{0x80, 16};
-  FlowCounters counters;
-  std::unique_ptr<SoftSteering> soft = std::make_unique<SoftSteering>(tirs, counters);
-  IcmBlock entries = *soft->icm.steering.alloc(4096);
-  uint32_t tirn = 0, counter = 0, table = 0;
-  Tir* tir = tirs.create(tirn);
-  FlowCount* count = counters.create(counter);
-
-  explicit Bench(bool egress = false) {
-    soft->use(2048);
-    make(egress, true);
-  }
-  // A table whose first entry is that of index 0.
-  FlowTable* make(bool egress, bool software) {
-    FlowTable* t = soft->tables.create(table);
-    t->number = table;
-    t->type = egress ? TableType::nic_tx : TableType::nic_rx;
-    t->software = software;
-    t->root = at(0);
-    return t;
-  }
-  [[nodiscard]] uint64_t at(std::size_t index) const {
-    return entries.address + index * entry_bytes;
-  }
-  void put(std::size_t index, const Entry& e) const {
-    std::memcpy(reinterpret_cast<void*>(entries.va + index * entry_bytes), e.bytes.data(),
-                entry_bytes);
-  }
-  std::span<const Arrival> walk(const Bytes& f, uint32_t tag = 0) {
-    const FlowTable& t = *soft->tables.at(table);
-    const bool egress = t.type == TableType::nic_tx;
-    soft->begin(egress);
-    const auto got = soft->walk(t, {nullptr, tag}, 0x77, f);
-    soft->count(egress);
-    return got;
-  }
-  [[nodiscard]] uint64_t to_tir() const { return icm_end::address_of(IcmEnd::tir, tirn); }
-  // Once, at this TIR, as these bytes.
-  bool comes(const Bytes& f, const Bytes& as, uint32_t tag = 0) {
-    const auto got = walk(f);
-    return got.size() == 1 && got[0].to.qp == &tir->end && got[0].to.tag == tag &&
-           got[0].frame.size() == as.size() &&
-           std::equal(as.begin(), as.end(), got[0].frame.begin());
-  }
-};
-
-Bytes with_tag(const Bytes& f) {
-  constexpr std::array tag{std::byte{0x81}, std::byte{0}, std::byte{0x20}, std::byte{0x64}};
-  Bytes tagged = f;
-  tagged.insert(tagged.begin() + 12, tag.begin(), tag.end());
-  return tagged;
-}
-
-constexpr uint64_t drop = icm_end::address_of(IcmEnd::drop),
-                   allow = icm_end::address_of(IcmEnd::allow);
-
 void a_hash_leads_to_the_entry_whose_tag_a_frame_has() {
   constexpr uint16_t source = 0xfc00;  // its six bytes
   Bench bench;
@@ -135,10 +35,10 @@ void a_hash_leads_to_the_entry_whose_tag_a_frame_has() {
     f[11] = std::byte{last};
     std::array<uint8_t, 16> masked{};
     for (std::size_t i = 0; i < 6; i++) masked[i] = std::to_integer<uint8_t>(f[6 + i]);
-    bench.put(0, of_type(receives).hit(bench.at(16), 16, l2_src_d, source).miss(drop));
+    bench.put(0, entry_of(receives).hit(bench.at(16), 16, l2_src_d, source).miss(drop));
     for (std::size_t i = 16; i < 32; i++) bench.put(i, missing(receives, drop).looks_at(l2_src_d));
     const uint32_t place = place_by_hand(masked, 16);
-    Entry e = of_type(receives).looks_at(l2_src_d).wants(0, std::span(f).subspan(6, 6));
+    Entry e = entry_of(receives).looks_at(l2_src_d).wants(0, std::span(f).subspan(6, 6));
     e.hit(bench.to_tir(), 1)
         .miss(drop)
         .set(0x80, 32, 1u << 31 | 0x123u)
@@ -156,7 +56,7 @@ void entries_that_do_not_match_lead_on() {
   Bench bench;
   const Bytes f = make_frame({.tcp = false});
   // IPv4's addresses and ports, and the protocol at the end.
-  Entry e = of_type(receives).looks_at(tuple_d).hit(bench.to_tir(), 1).miss(bench.at(1));
+  Entry e = entry_of(receives).looks_at(tuple_d).hit(bench.to_tir(), 1).miss(bench.at(1));
   e.wants(0, std::span(f).subspan(30, 4)).wants(4, std::span(f).subspan(26, 4));
   e.wants(8, std::span(f).subspan(34, 4));
   const std::array udp{std::byte{17}};
@@ -166,7 +66,7 @@ void entries_that_do_not_match_lead_on() {
   CU_ASSERT(bench.comes(f, f));
   CU_ASSERT(bench.walk(make_frame({})).empty());
   CU_ASSERT(bench.soft->why() == std::string_view("a steering entry drops it"));
-  bench.put(1, of_type(receives).hit(bench.to_tir(), 1));
+  bench.put(1, entry_of(receives).hit(bench.to_tir(), 1));
   const Bytes tcp = make_frame({});
   CU_ASSERT(bench.comes(tcp, tcp));
 }
@@ -175,7 +75,7 @@ void a_chain_without_an_end_ends() {
   Bench bench;
   const Bytes f = make_frame({});
   bench.put(0, missing(receives, bench.at(1)));
-  bench.put(1, of_type(receives).hit(bench.at(0), 1));
+  bench.put(1, entry_of(receives).hit(bench.at(0), 1));
   CU_ASSERT(bench.walk(f).empty());
   CU_ASSERT(bench.soft->why() == std::string_view("a chain of steering entries has no end"));
   // By way of a table of the firmware's that leads back twice.
@@ -183,7 +83,7 @@ void a_chain_without_an_end_ends() {
   FlowTable* both = bench.make(false, false);
   both->has_entry = true;
   both->entry.to = {{true, first}, {true, first}};
-  bench.put(0, of_type(receives).hit(icm_end::address_of(IcmEnd::table, both->number), 1));
+  bench.put(0, entry_of(receives).hit(icm_end::address_of(IcmEnd::table, both->number), 1));
   CU_ASSERT(bench.walk(f).empty());
 }
 
@@ -199,14 +99,14 @@ void what_is_not_there_is_no_way() {
                               icm_end::address_of(IcmEnd::sampler, 0x55),
                               allow};
   for (const uint64_t address : nowhere) {
-    bench.put(0, of_type(receives).hit(address, 1));
+    bench.put(0, entry_of(receives).hit(address, 1));
     CU_ASSERT(bench.walk(f).empty());
     bench.put(0, missing(receives, address));
     CU_ASSERT(bench.walk(f).empty());
   }
-  bench.put(0, of_type(sends).hit(bench.to_tir(), 1));
+  bench.put(0, entry_of(sends).hit(bench.to_tir(), 1));
   CU_ASSERT(bench.walk(f).empty());
-  bench.put(0, of_type(receives).looks_at(0x7e).hit(bench.to_tir(), 1));
+  bench.put(0, entry_of(receives).looks_at(0x7e).hit(bench.to_tir(), 1));
   CU_ASSERT(bench.walk(f).empty());
   CU_ASSERT(bench.soft->why() ==
             std::string_view("a steering entry asks for what the adapter does not have"));
@@ -244,11 +144,11 @@ void any_bytes_end_somewhere() {
 void tags_are_pushed_and_popped() {
   Bench out(true), in;
   const Bytes f = make_frame({}), tagged = with_tag(f);
-  out.put(0, of_type(sends).set(0x66, 3, 1).set(0x80, 32, 0x81002064).hit(allow, 1));
+  out.put(0, entry_of(sends).set(0x66, 3, 1).set(0x80, 32, 0x81002064).hit(allow, 1));
   const auto sent = out.walk(f);
   CU_ASSERT_FATAL(sent.size() == 1 && sent[0].to.qp == nullptr);
   CU_ASSERT(Bytes(sent[0].frame.begin(), sent[0].frame.end()) == tagged);
-  in.put(0, of_type(receives).set(0xa1, 3, 4).hit(in.to_tir(), 1));
+  in.put(0, entry_of(receives).set(0xa1, 3, 4).hit(in.to_tir(), 1));
   CU_ASSERT(in.comes(tagged, f) && in.comes(f, f));
 }
 
@@ -260,7 +160,7 @@ void headers_are_rewritten_and_their_sums() {
   constexpr uint8_t list[] = {2, 0x03, 0, 0, 10, 1, 2, 3,   0, 0, 0, 0,  0, 0, 0, 0,
                               3, 0x04, 8, 8, 0,  0, 0, 255, 1, 1, 0, 16, 0, 0, 0, 0};
   std::memcpy(reinterpret_cast<void*>(lists.va + 64), list, sizeof list);
-  bench.put(0, of_type(rewrites).set(0x60, 16, 4).set(0x80, 32, 1).hit(bench.to_tir(), 1));
+  bench.put(0, entry_of(rewrites).set(0x60, 16, 4).set(0x80, 32, 1).hit(bench.to_tir(), 1));
   for (const bool tcp : {true, false}) {
     const FrameSpec spec{.tcp = tcp};
     const Bytes f = make_frame(spec);
@@ -273,7 +173,7 @@ void headers_are_rewritten_and_their_sums() {
     EQUAL(l3_check(g, spec), 0xffff);
     EQUAL(l4_check(g, spec), 0xffff);
   }
-  bench.put(0, of_type(rewrites).set(0x60, 16, 3).set(0x80, 32, 64).hit(bench.to_tir(), 1));
+  bench.put(0, entry_of(rewrites).set(0x60, 16, 3).set(0x80, 32, 64).hit(bench.to_tir(), 1));
   CU_ASSERT(bench.walk(make_frame({})).empty());  // the list would lie behind the block
 }
 
@@ -281,7 +181,7 @@ void a_table_of_the_firmware_has_many_destinations() {
   Bench bench;
   const Bytes plain = make_frame({}), tagged = with_tag(plain);
   const uint32_t pops = bench.table;
-  bench.put(0, of_type(receives).set(0xa1, 3, 4).hit(bench.to_tir(), 1));
+  bench.put(0, entry_of(receives).set(0xa1, 3, 4).hit(bench.to_tir(), 1));
   FlowTable* both = bench.make(false, false);
   both->has_entry = true;
   both->entry.tag = 9;
@@ -302,7 +202,7 @@ void a_table_of_the_firmware_has_many_destinations() {
 void destinations_do_not_see_what_others_do() {
   Bench bench;
   const Bytes plain = make_frame({}), tagged = with_tag(plain), twice = with_tag(tagged);
-  bench.put(1, of_type(receives).set(0xa1, 3, 4).hit(bench.to_tir(), 1));
+  bench.put(1, entry_of(receives).set(0xa1, 3, 4).hit(bench.to_tir(), 1));
   FlowTable* pops = bench.make(false, true);
   pops->root = bench.at(1);
   FlowTable* both = bench.make(false, false);
@@ -311,7 +211,7 @@ void destinations_do_not_see_what_others_do() {
   FlowTable* root = bench.make(false, true);
   bench.put(
       0,
-      of_type(receives).set(0xa1, 3, 4).hit(icm_end::address_of(IcmEnd::table, both->number), 1));
+      entry_of(receives).set(0xa1, 3, 4).hit(icm_end::address_of(IcmEnd::table, both->number), 1));
   EQUAL(root->root, bench.at(0));
   std::size_t once = 0, none = 0;
   for (const Arrival& a : bench.walk(twice)) {
@@ -337,7 +237,7 @@ void a_sampler_takes_one_of_so_many() {
   sampler->otherwise = nothing;
   FlowTable* root = bench.make(false, true);
   root->root = bench.at(1);
-  bench.put(1, of_type(receives).hit(icm_end::address_of(IcmEnd::sampler, number), 1));
+  bench.put(1, entry_of(receives).hit(icm_end::address_of(IcmEnd::sampler, number), 1));
   std::size_t taken = 0;
   for (int i = 0; i < 40; i++) taken += bench.walk(f).size();
   EQUAL(taken, 10);

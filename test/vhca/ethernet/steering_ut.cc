@@ -199,6 +199,7 @@ int main(int argc, char** argv) {
   return kilim::test::run_tables(
       "vhca/flow steering",
       {cases, kilim::test::steering_header_cases(), kilim::test::odd_frame_cases(),
-       kilim::test::soft_steering_cases(), kilim::test::kernel_rule_cases()},
+       kilim::test::soft_steering_cases(), kilim::test::kernel_rule_cases(),
+       kilim::test::steering_limit_cases()},
       argc, argv);
 }
