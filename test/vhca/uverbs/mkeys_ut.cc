@@ -2,6 +2,7 @@
 // CREATE_MKEY: what firmware does not make.
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 #include <span>
 
 #include "kilim/prm/cmd.hh"
@@ -9,6 +10,7 @@
 #include "make_key_fixture.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
+#include "vhca/hca/objects.hh"
 
 namespace {
 
@@ -77,9 +79,8 @@ void keys_that_firmware_does_not_make() {
 }
 
 void entries_of_a_new_key_are_looked_at() {
-  Client c;
-  uint32_t pd, pdn;
-  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  const std::unique_ptr<kilim::vhca::Hca> hca = make_hca();
+  const uint32_t pdn = kilim::vhca::alloc_pd(*hca)->value();
   struct {
     prm::CreateMkeyIn in{};
     prm::Klm entry{};
@@ -91,16 +92,14 @@ void entries_of_a_new_key_are_looked_at() {
   for (const uint32_t bytes : {0x8000'0000u, 0x8000'0001u}) {
     cmd.entry.byte_count = kilim::be32{bytes};
     const std::span<const std::byte> list = std::as_bytes(std::span(&cmd.entry, 1));
-    EQUAL(c.hca->keys.create_mkey(cmd.in.mkc, list, c.hca->config.profile).ok(),
-          bytes == 0x8000'0000u);
+    EQUAL(hca->keys.create_mkey(cmd.in.mkc, list, hca->config.profile).ok(), bytes == 0x8000'0000u);
   }
 }
 
 // A list of its own of so many pieces of 4 KiB, the last of them of `last` bytes; padding between.
 void a_key_is_no_longer_than_its_own_list() {
-  Client c;
-  uint32_t pd, pdn;
-  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  const std::unique_ptr<kilim::vhca::Hca> hca = make_hca();
+  const uint32_t pdn = kilim::vhca::alloc_pd(*hca)->value();
   constexpr uint64_t piece = 4096, gib = uint64_t{1} << 30;
   struct Row {
     const char* name;
@@ -131,19 +130,18 @@ void a_key_is_no_longer_than_its_own_list() {
     list[3].byte_count = kilim::be32{row.last};
     if (row.last == 0) list[3].mkey = kilim::be32{0};
     const std::span<const std::byte> bytes = std::as_bytes(std::span(list));
-    const bool made = c.hca->keys.create_mkey(mkc, bytes, c.hca->config.profile).ok();
+    const bool made = hca->keys.create_mkey(mkc, bytes, hca->config.profile).ok();
     if (made != row.good) std::printf("\n    %s", row.name);
     EQUAL(made, row.good);
     // Without a list of its own a UMR will fill it.
-    EQUAL(c.hca->keys.create_mkey(mkc, {}, c.hca->config.profile).ok(), true);
+    EQUAL(hca->keys.create_mkey(mkc, {}, hca->config.profile).ok(), true);
   }
 }
 
 // An entry of 2 GiB says 0; and a strided list shows all its repetitions.
 void long_and_strided_lists() {
-  Client c;
-  uint32_t pd, pdn;
-  EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
+  const std::unique_ptr<kilim::vhca::Hca> hca = make_hca();
+  const uint32_t pdn = kilim::vhca::alloc_pd(*hca)->value();
   constexpr uint64_t gib = uint64_t{1} << 30;
   prm::Mkc mkc{};
   mkc.flags = kilim::be32{prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
@@ -159,12 +157,12 @@ void long_and_strided_lists() {
   strided.entry.byte_count = kilim::be16{64};
   for (const uint64_t beyond : {0u, 1u}) {
     mkc.len = kilim::be64{2 * gib + beyond};
-    EQUAL(c.hca->keys.create_mkey(mkc, std::as_bytes(std::span(large)), c.hca->config.profile).ok(),
+    EQUAL(hca->keys.create_mkey(mkc, std::as_bytes(std::span(large)), hca->config.profile).ok(),
           beyond == 0);
     mkc.len = kilim::be64{6400 + beyond};
-    EQUAL(c.hca->keys.create_mkey(mkc, std::as_bytes(std::span(&strided, 1)), c.hca->config.profile)
-              .ok(),
-          beyond == 0);
+    EQUAL(
+        hca->keys.create_mkey(mkc, std::as_bytes(std::span(&strided, 1)), hca->config.profile).ok(),
+        beyond == 0);
   }
 }
 

@@ -291,6 +291,7 @@ void a_child_after_fork_has_nothing() {
   uint32_t pd;
   EQUAL_FATAL(c.alloc_pd(pd), 0);
   c.file->disown_after_fork();
+  c.alone = false;  // the objects are the parent's
   EQUAL(c.destroy_pd(pd), -EIO);
   DeviceFile::Mapping m;
   EQUAL(c.file->mmap({0x700000, 4096, PROT_READ, MAP_SHARED}, m), -EIO);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -16,6 +17,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "census_fixture.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/uverbs/device_file.hh"
@@ -106,9 +108,20 @@ struct Client {
   explicit Client(const char* profile = "cx6dx") : Client(make_hca(profile)) {}
   // One more client of an adapter.
   explicit Client(std::shared_ptr<vhca::Hca> of)
-      : hca(std::move(of)), file(std::make_unique<vhca::DeviceFile>(*hca)) {
+      : hca(std::move(of)),
+        alone(hca.use_count() == 1),
+        before(census(*hca)),
+        file(std::make_unique<vhca::DeviceFile>(*hca)) {
     opened = get_context(*file, hca->config.profile.devx ? MLX5_IB_ALLOC_UCTX_DEVX : 0);
   }
+  // Its end ends all that it made. Of an adapter's only client nothing is left, whatever was
+  // refused.
+  ~Client() {
+    file.reset();
+    if (alone && hca.use_count() == 1 && !same_census(before, census(*hca))) std::abort();
+  }
+  Client(Client&&) = default;
+  Client& operator=(Client&&) = delete;
   int alloc_pd(uint32_t& handle, uint32_t* pdn = nullptr) {
     uint64_t core_in = 0;  // the response's address, which this interface ignores
     ib_uverbs_alloc_pd_resp resp{};
@@ -181,6 +194,8 @@ struct Client {
   }
 
   std::shared_ptr<vhca::Hca> hca;
+  bool alone;
+  Census before;
   std::unique_ptr<vhca::DeviceFile> file;
   int opened;
 };
