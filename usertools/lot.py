@@ -13,8 +13,8 @@ Usage: lot.py [--build FOLDER] [--seed N] [--count N] [--room NAME]...
   --count N            of each room; unless said 40, 20 or 15, by the room
   --room NAME          a room of doc/layers.txt, or its last word (all)
   --changed-since REF  only in files that git says have changed since then
-  --near               only tests of the room, of rooms that drive it and of its
-                       users: what lives may be noticed by others
+  --near               only tests of the room, those called like the file, and
+                       of rooms that drive it: what lives may be noticed by others
   --list               says what would be tried, and tries nothing
   --minutes N          stop after so long; the next run goes on from there (600)
   --each SECONDS       of tests for one defect (600)
@@ -54,7 +54,7 @@ from ninja_graph import Graph  # noqa: E402
 
 MOST = {"burst", "port", "umr", "mkey", "drivers/net/kilim", "tpt", "exec", "ethernet", "transport", "hca", "uverbs", "cm"}
 COPIES = "/var/tmp/kilim-lot-"
-CIRCLES_NEAR, CIRCLES = 4, 5
+CIRCLES_NEAR, CIRCLES = 3, 5
 
 
 def say(text):

@@ -18,6 +18,7 @@ import time
 from folder import DRIVEN_BY, OTHERS, SETTINGS, SKIPPED, suites
 from ninja_graph import Graph
 
+DRIVERS = {**DRIVEN_BY, "hca": (*DRIVEN_BY["hca"], "uverbs"), "cm": ("rdmacm",)}    # whose tests drive a room
 LEFT_OUT = {"long", "style", "tidy", "callgrind", "perf", "install"}
 TIMES = 10              # of a clean run: what takes longer hangs
 LEAST_SECONDS = 20      # of that limit
@@ -90,7 +91,7 @@ class Site:
         """Tests by nearness: of the room, called like the file, of rooms that drive it, of the device's users, others."""
         folder = os.path.dirname(file)
         stem = re.compile(rf"(^|_| ){re.escape(os.path.basename(file).split('.')[0])}\b")
-        drivers = [f"test/vhca/{room}" for room in DRIVEN_BY.get(os.path.basename(folder), ())]
+        drivers = [f"test/vhca/{room}" for room in DRIVERS.get(os.path.basename(folder), ())]
         users = ["test/vhca/verbs"] if "vhca" in folder else ["test/golden"]
         asked = (lambda t: self.lies_in(t, mirror_of(folder)), lambda t: stem.search(t["name"]),
                  lambda t: any(self.lies_in(t, d) for d in drivers), lambda t: any(self.lies_in(t, u) for u in users),

@@ -69,6 +69,11 @@ constexpr Wrong wrongs[] = {
        r.match.ipv4.reset();
        r.match.ipv6 = Ipv6{.traffic_class = {1, 0}};
      }},
+    {Field::ipv6, "ipv6",
+     [](Rule& r) {
+       r.match.ipv4.reset();
+       r.match.ipv6 = Ipv6{.label = {0, 1u << 20}};
+     }},
     {Field::udp, "udp", [](Rule& r) { r.match.tcp = Ports{}; }},
     {Field::udp, "udp", [](Rule& r) { r.match.ipv4.reset(); }},
     {Field::udp, "udp", [](Rule& r) { r.match.ipv4->protocol = exactly(uint8_t{6}); }},
@@ -149,6 +154,10 @@ void refused_rules() {
     EQUAL(std::strcmp(name_of(e.field), w.name), 0);
     CU_ASSERT_TRUE(std::strlen(e.what) > 0);
   }
+  Rule labelled = udp_rule();
+  labelled.match.ipv4.reset();
+  labelled.match.ipv6 = Ipv6{.label = {0xfffff, 0xfffff}};
+  EQUAL(check(labelled, limits).code, 0);
   Rule last = udp_rule();
   last.priority = last_priority;
   last.action.queue = 3;

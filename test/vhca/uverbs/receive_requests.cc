@@ -297,7 +297,13 @@ void matchers_and_their_flows() {
     change(q);
     return b.flow(m, qp, q, f);
   };
-  EQUAL(with([](FlowRequest& q) { q.value[6] = 1; }), -EINVAL);  // outside of the mask
+  // Outside of the mask, in whatever set, of those that nothing matches too.
+  for (std::size_t at = 6; at < 512; at++) {
+    FlowRequest beyond = good;
+    beyond.value.resize(512);
+    beyond.value[at] = 1;
+    EQUAL(b.flow(m, qp, beyond, f), -EINVAL);
+  }
   EQUAL(with([](FlowRequest& q) { q.to_queue = false; }), -EINVAL);
   EQUAL(with([](FlowRequest& q) { q.flags = 2; }), -EINVAL);
   EQUAL(with([](FlowRequest& q) { q.to_queue = false, q.flags = 3; }), -EINVAL);
