@@ -95,6 +95,7 @@ inline uint64_t work_of(Side& s, const Wqe& w) {
 // Parts of plain_ut: long lists at either end; SENDs and atomics.
 void long_lists_are_read_as_they_are();
 void sends_and_atomics_go_the_straight_way();
+void the_straight_way_asks_what_the_general_way_asks();
 // Random requests and changes of keys, on an adapter that is kept from the straight way too.
 void both_ways_do_the_same();
 

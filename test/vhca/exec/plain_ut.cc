@@ -259,6 +259,8 @@ void a_full_completion_queue_is_an_overrun() {
 constexpr kilim::test::Case cases[] = {
     {"long lists are read as they are", long_lists_are_read_as_they_are},
     {"sends and atomics go the straight way", sends_and_atomics_go_the_straight_way},
+    {"the straight way asks what the general way asks",
+     the_straight_way_asks_what_the_general_way_asks},
     {"both ways do the same", both_ways_do_the_same},
     {"plain requests go the straight way", plain_requests_go_the_straight_way},
     {"keys are not remembered too long", keys_are_not_remembered_too_long},
