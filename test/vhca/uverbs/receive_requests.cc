@@ -13,8 +13,7 @@ namespace {
 
 using namespace kilim::test;
 
-constexpr uint32_t ex = IB_USER_VERBS_CMD_FLAG_EXTENDED;
-constexpr uint32_t ready = 1;
+constexpr uint32_t ex = IB_USER_VERBS_CMD_FLAG_EXTENDED, ready = 1;
 
 struct WqRequest {
   ib_uverbs_ex_create_wq core{};
@@ -26,15 +25,13 @@ struct HashRequest {
   mlx5_ib_create_qp_rss driver{};
   ib_uverbs_qp_cap cap{};
   uint64_t type = IB_UVERBS_QPT_RAW_PACKET;
-  uint16_t driver_bytes = sizeof driver;
-  uint16_t answer_bytes = sizeof(mlx5_ib_create_qp_resp);
+  uint16_t driver_bytes = sizeof driver, answer_bytes = sizeof(mlx5_ib_create_qp_resp);
 };
 
 struct MatcherRequest {
   std::vector<uint8_t> mask = std::vector<uint8_t>(64);
   uint64_t priority = 0;
-  uint8_t type = 0;
-  uint8_t criteria = 1;
+  uint8_t type = 0, criteria = 1;
   uint32_t table = 0;
 };
 
@@ -297,10 +294,8 @@ void matchers_and_their_flows() {
     change(q);
     return b.flow(m, qp, q, f);
   };
-  // Outside of the mask, in whatever set, of those that nothing matches too.
-  for (std::size_t at = 6; at < 512; at++) {
-    FlowRequest beyond = good;
-    beyond.value.resize(512);
+  for (std::size_t at = 6; at < 512; at++) {  // outside of the mask, in whatever set
+    FlowRequest beyond{.value = std::vector<uint8_t>(512)};
     beyond.value[at] = 1;
     EQUAL(b.flow(m, qp, beyond, f), -EINVAL);
   }
