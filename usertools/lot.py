@@ -188,9 +188,6 @@ def inside(plan_path):
 
 
 def try_row(site, room, d, key, plan, reach, out):
-    for circle in site.circles(d.file)[:reach]:
-        for test in circle:
-            site.try_clean(test)
     start = time.monotonic()
     outcome, by = lot_site.verdict(site, d, reach, plan["each"])
     row = {"key": key, "seed": plan["seed"], "room": room, "file": d.file, "line": d.line, "kind": d.kind, "was": d.was,

@@ -220,11 +220,11 @@ class Trial:
 
 
 def verdict(site, defect, reach, seconds):
-    """(outcome, by whom). `reach`: circles of tests that are asked."""
-    end, met = time.monotonic() + seconds, False
-    with Trial(site, defect) as trial:
-        for circle in site.circles(defect.file)[:reach]:
-            timed = [(c.seconds, t["name"], t) for t in circle if (c := site.clean.get((t["name"], tuple(t["cmd"]))))]
+    """(outcome, by whom). `reach`: circles of tests that are asked, each timed without the defect first."""
+    end, met, compiled = time.monotonic() + seconds, False, False
+    for circle in site.circles(defect.file)[:reach]:
+        timed = [(clean.seconds, t["name"], t) for t in circle if (clean := site.try_clean(t))]
+        with Trial(site, defect) as trial:
             for _, name, test in sorted(timed, key=lambda row: row[:2]):
                 if time.monotonic() > end:
                     return "out of time", ""
@@ -235,6 +235,7 @@ def verdict(site, defect, reach, seconds):
                     return ("killed", "a static assertion") if "static assertion failed" in found else \
                         ("does not compile", found[-300:])
                 met = met or found == "passed"
+            compiled = compiled or bool(trial.compiled)
     if met:
         return "survived", ""
-    return ("same code", "") if trial.compiled else ("no test runs it", "")
+    return ("same code", "") if compiled else ("no test runs it", "")
