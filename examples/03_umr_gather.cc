@@ -70,7 +70,7 @@ int gather(port::MkeyQueue& queue, const mr::Region& region, std::vector<std::by
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--help")
     return std::puts("usage: 03_umr_gather [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
-  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
+  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0"});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;
 

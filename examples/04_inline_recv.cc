@@ -101,7 +101,7 @@ uint32_t run(device::Device& device, Connection& connection, const mr::Region& r
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--help")
     return std::puts("usage: 04_inline_recv [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
-  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
+  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0"});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;
   std::vector<char> memory(std::size_t{2} * count * buffer_bytes);

@@ -79,7 +79,7 @@ bool same(const std::vector<double>& matrix, const std::vector<double>& out, con
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--help")
     return std::puts("usage: 05_matrix_rows [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
-  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
+  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0"});
   if (!attached) return refused("device", attached.error().what);
   device::Device& device = *attached->device;
 

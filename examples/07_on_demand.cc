@@ -118,7 +118,7 @@ int run(device::Device& device, std::byte* addresses, std::byte* full) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--help")
     return std::puts("usage: 07_on_demand [DEVICE]    a card's name or vhcaN; default vhca0") < 0;
-  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
+  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0"});
   if (!attached) return refused("device", attached.error().what);
   auto map = [](std::size_t n) {
     return mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,

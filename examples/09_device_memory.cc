@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--help")
     return std::puts("usage: 09_device_memory [DEVICE]    a card's name or vhcaN; default vhca0") <
            0;
-  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0", .wire = ""});
+  auto attached = attach::resolve({.name = argc > 1 ? argv[1] : "vhca0"});
   if (!attached) return refused("device", attached.error().what);
   return run(*attached->device);
 }

@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
   if (rte_eal_init(argc, argv) < 0) return refused("EAL", "it does not start");
   const unsigned worker = rte_get_next_lcore(rte_lcore_id(), 1, 0);
   if (worker == RTE_MAX_LCORE) return refused("worker", "needs a second lcore: -l 0,1");
-  auto attached = attach::resolve({.name = "vhca0", .wire = ""});
+  auto attached = attach::resolve({.name = "vhca0"});
   if (!attached) return refused("device", attached.error().what);
   const int rc = run(*attached->device, worker);
   attached->device.reset();

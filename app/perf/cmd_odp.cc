@@ -26,7 +26,7 @@ void print_json(const mr::OdpCaps& odp) {
 }
 
 int run_odp(const Options& o) {
-  auto attached = attach::resolve({.name = o.device, .wire = ""});
+  auto attached = attach::resolve({.name = o.device});
   if (!attached) {
     std::fprintf(stderr, "kilim-perf: %s: %s\n", o.device.c_str(), attached.error().what);
     return 1;

@@ -82,7 +82,7 @@ std::string wire_of(std::string_view vdev) {
   if (!vdev.starts_with(driver) || comma == std::string_view::npos) return "";
   auto parsed = net::parse_devargs(std::string(vdev.substr(comma + 1)).c_str());
   const auto* args = std::get_if<net::Devargs>(&parsed);
-  return args == nullptr ? "" : args->hca.wire;
+  return args == nullptr || args->hca.wires.empty() ? "" : args->hca.wires.front();
 }
 
 CommandLine split(int argc, char** argv) {

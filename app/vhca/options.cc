@@ -2,7 +2,9 @@
 // The rows of kilim-vhca: options end at "--" or at the first word that is none.
 #include "options.hh"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,11 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vhca/core/order.hh"
-#include "vhca/core/port_ip.hh"
 #include "vhca/core/profile.hh"
-#include "vhca/core/request_faults.hh"
-#include "vhca/lint/lint.hh"
+#include "vhca/entry/device_words.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/own_files.hh"
 #include "vhca/wire/unix.hh"
@@ -43,12 +42,15 @@ std::string set_name(Options& o, const char* value) {
                 "1 to 28 letters, digits, '_', '-' or '.' are needed");
 }
 
-// A word of a list that the device knows: find() gives a Result.
-template <auto find, std::string vhca::AttachConfig::*to>
+// A word of the device's, checked by its own table.
+template <std::size_t n>
+struct Word {
+  consteval Word(const char (&word)[n]) { std::copy_n(word, n, text); }
+  char text[n]{};
+};
+template <Word word>
 std::string set_word(Options& o, const char* value) {
-  o.launch.attach.*to = value;
-  const auto found = find(value);
-  return found.ok() ? "" : found.error().what;
+  return vhca::find_device_word(word.text)->read(o.launch.attach, value);
 }
 
 // A switch's folder that is there already is this user's alone: else whoever opens the device would
@@ -62,19 +64,18 @@ std::string why_no_folder(std::string_view wire) {
 
 // Children may be elsewhere when they open the device: paths are the launcher's, as for --journal.
 std::string set_wire(Options& o, const char* value) {
-  std::string why;
-  if (!vhca::check_wire_spec(value, &why)) return why;
+  if (std::string why = set_word<"wire">(o, value); !why.empty()) return why;
   std::error_code none;
   auto spec = vhca::absolute_wire_spec(value, std::filesystem::current_path(none).string());
   if (!spec) return spec.error().what;
-  o.launch.attach.wires.push_back(*std::move(spec));
+  o.launch.attach.wires.back() = *std::move(spec);
   return why_no_folder(o.launch.attach.wires.back());
 }
 
 std::string set_journal(Options& o, const char* value) {
   std::error_code none;
-  o.launch.attach.journal = std::filesystem::absolute(value, none).string();
-  return reason(*value != '\0', "a file name is needed");
+  const std::string path = *value == '\0' ? "" : std::filesystem::absolute(value, none).string();
+  return set_word<"journal">(o, path.c_str());
 }
 
 std::string set_devices(Options& o, const char* value) {
@@ -82,39 +83,6 @@ std::string set_devices(Options& o, const char* value) {
   const auto fault = cli::parse_number(value, {1, max_devices}, n);
   o.launch.devices = static_cast<uint32_t>(n);
   return reason(fault == cli::Fault::none, "a number from 1 to 32 is needed");
-}
-
-std::string set_seed(Options& o, const char* value) {
-  return reason(cli::parse_number(value, {}, o.launch.attach.seed) == cli::Fault::none,
-                "a number from 0 to 18446744073709551615 is needed");
-}
-
-std::string set_fault(Options& o, const char* value) {
-  constexpr std::string_view fatal = "fatal@";
-  const std::string_view text = value;
-  if (text.starts_with("wqe@"))
-    return set_word<vhca::find_request_faults, &vhca::AttachConfig::failing>(o, value);
-  return reason(text.starts_with(fatal) &&
-                    cli::parse_number(text.substr(fatal.size()), {1}, o.launch.attach.fatal_at) ==
-                        cli::Fault::none,
-                "fatal@N, wqe@N or wqe@N+M is needed, with N and M from 1");
-}
-
-std::string set_mac(Options& o, const char* value) {
-  o.launch.attach.mac = value;
-  return reason(vhca::parse_mac(value).has_value(),
-                "an address of one station is needed, like 02:4b:4c:00:00:01");
-}
-
-std::string add_ip(Options& o, const char* value) {
-  o.launch.attach.ips.emplace_back(value);
-  return reason(vhca::parse_port_ip(value).has_value(),
-                "an IP address of one station, like 10.0.0.1/24 or fd00::1/64");
-}
-std::string set_gid(Options& o, const char* value) {
-  o.launch.attach.gid = value;
-  return reason(vhca::parse_gid(value).has_value(),
-                "an IPv6 address of one station, not a link-local one, is needed, like fd00::1");
 }
 
 std::string set_sysfs(Options& o, const char* value) {
@@ -125,7 +93,7 @@ std::string set_sysfs(Options& o, const char* value) {
 constexpr cli::Row<Options> rows[] = {
     {0, "devices", "N", set_devices, "number of devices, 1 to 32 (1)"},
     {0, "name", "PREFIX", set_name, "their names are PREFIX0, PREFIX1, ... (vhca)"},
-    {0, "profile", "NAME", set_word<vhca::find_profile, &vhca::AttachConfig::profile>,
+    {0, "profile", "NAME", set_word<"profile">,
      "cx6dx, vf, strong-fence, no-fence, no-devx, real-time, ... (cx6dx)"},
     {0, "wire", "SPEC", set_wire,
      "where the next device's frames go; the first --wire is the first device's:\n"
@@ -144,24 +112,25 @@ constexpr cli::Row<Options> rows[] = {
      "without: unix:DIR with DIR 'kilim' under XDG_RUNTIME_DIR or, where\n"
      "that is not set, 'kilim-UID' under /tmp: all processes of the user\n"
      "find each other"},
-    {0, "mac", "ADDRESS", set_mac,
+    {0, "mac", "ADDRESS", set_word<"mac">,
      "of the first device's port; the next ones' follow. Without: as the\nwire says"},
-    {0, "gid", "ADDRESS", set_gid,
+    {0, "gid", "ADDRESS", set_word<"gid">,
      "GID 1 of the first device, an IPv6 address; the next ones' follow. On a\n"
      "unix: wire others find it. Without: GID 0 alone, of the port's address"},
-    {0, "ip", "ADDRESS", add_ip,
+    {0, "ip", "ADDRESS", set_word<"ip">,
      "of the first device's port, 10.0.0.1/24 or fd00::1/64; again for one\n"
      "more; the next ones' follow. Behind +ip: in a SPEC for one device alone"},
-    {0, "seed", "N", set_seed, "numbers of keys and queues, and addresses, follow from it (0)"},
-    {0, "fault", "FAULT", set_fault,
+    {0, "seed", "N", set_word<"seed">,
+     "numbers of keys and queues, and addresses, follow from it (0)"},
+    {0, "fault", "FAULT", set_word<"fault">,
      "fatal@N: an adapter dies with the N-th send request that it takes up;\n"
      "wqe@N or wqe@N+M: the N-th one fails, and each M-th behind it; again\n"
      "for the other kind"},
     {0, "journal", "FILE", set_journal,
      "append a line for each thing that an adapter does; JSON if\nFILE ends in .json"},
-    {0, "lint", "MODE", set_word<vhca::find_lint_mode, &vhca::AttachConfig::lint>,
+    {0, "lint", "MODE", set_word<"lint">,
      "off, warn (tell of send WQEs that are wrong or hazardous) or error\n(fail them too) (off)"},
-    {0, "order", "ORDER", set_word<vhca::find_order, &vhca::AttachConfig::order>,
+    {0, "order", "ORDER", set_word<"order">,
      "strict (send WQEs take effect as they are posted), weak or weak:SEED\n"
      "(late, as a card may, wherever no fence forbids it), late-umr,\n"
      "late-read or resend (strict)"},

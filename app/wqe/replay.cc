@@ -233,7 +233,7 @@ int refuse(const char* why) {
 }  // namespace
 
 int replay(const std::vector<Doorbell>& all) {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = "vhca-replay";
   config.lint = "warn";
   auto attached = vhca::attach(config);

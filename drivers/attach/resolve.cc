@@ -11,6 +11,7 @@
 #include "kilim/base/fd.hh"
 #include "mlx5/open.hh"
 #include "vhca/entry/attach.hh"
+#include "vhca/entry/device_words.hh"
 
 namespace kilim::attach {
 namespace {
@@ -64,7 +65,7 @@ void progress_adapter(void* context) {
 
 // A virtual adapter that this process has attached.
 struct Slot {
-  Spec spec;
+  DeviceSpec spec;
   vhca::Attached* adapter;
   Polled* polled;  // null: it has a thread
   bool idle = false;
@@ -94,25 +95,16 @@ Result<Attachment> open_in(Slot& slot) {
   return a;
 }
 
-Result<Attachment> resolve_virtual(const Spec& spec) {
+Result<Attachment> resolve_virtual(const DeviceSpec& spec) {
   if (Slot* const slot = slot_of(spec.name); slot != nullptr && slot->idle) {
     if (slot->spec == spec) return open_in(*slot);
     return Error{EEXIST, "the virtual device is there already, with another wire or other devargs"};
   }
-  vhca::AttachConfig config;
-  config.name = spec.name;
-  if (!spec.wire.empty()) config.wires.push_back(spec.wire);
-  config.lint = spec.lint;
-  config.order = spec.order;
-  config.fatal_at = spec.fatal_at;
-  config.failing = spec.failing;
-  if (!spec.profile.empty()) config.profile = spec.profile;
-  const bool threaded = spec.progress == Progress::thread;
-  config.progress = threaded ? vhca::Progress::thread : vhca::Progress::poller;
   Fd nudge(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!nudge) return Error{errno, "no eventfd for a virtual device"};
-  auto attached = vhca::attach(config);
+  auto attached = vhca::attach(spec);
   if (!attached) return attached.error();
+  const bool threaded = spec.progress == Progress::thread;
   Slot slot{spec, *attached, threaded ? nullptr : keep({*attached, std::move(nudge)})};
   auto opened = open_in(slot);
   if (!opened) {
@@ -131,12 +123,15 @@ bool is_virtual_name(std::string_view name) noexcept {
          std::string_view::npos;
 }
 
-std::string refusal_of_wire(const std::string& spec) {
-  return vhca::refusal_of_wire(spec);
+std::vector<Word> device_words() {
+  std::vector<Word> all;
+  for (const vhca::DeviceWord& w : vhca::device_words())
+    all.push_back({w.name, w.range, w.repeats});
+  return all;
 }
 
-const char* refusal_of_failing(std::string_view word) {
-  return vhca::refusal_of_failing(word);
+std::string read_word(DeviceSpec& spec, std::string_view word, const std::string& value) {
+  return vhca::find_device_word(word)->read(spec, value);
 }
 
 // One with a thread of its own stays, and is there again for the same devargs.
@@ -162,18 +157,10 @@ Status set_mtu(const std::string& name, uint32_t port, uint32_t mtu) {
   return adapter->set_mtu(port, mtu);
 }
 
-Result<Attachment> resolve(const Spec& spec) {
+Result<Attachment> resolve(const DeviceSpec& spec) {
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
-  if (!spec.wire.empty())
-    return Error{EINVAL, "wire= is for virtual devices (hca=vhcaN): a card has a wire of its own"};
-  if (spec.fatal_at != 0 || !spec.failing.empty())
-    return Error{EINVAL, "fault= is for virtual devices (hca=vhcaN): a card fails as it likes"};
-  if (!spec.lint.empty())
-    return Error{EINVAL, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"};
-  if (!spec.order.empty())
-    return Error{EINVAL, "order= is for virtual devices (hca=vhcaN): a card's is its own"};
-  if (!spec.profile.empty())
-    return Error{EINVAL, "a profile is for virtual devices (hca=vhcaN): a card has its own"};
+  for (const vhca::DeviceWord& word : vhca::device_words())
+    if (word.is_set(spec)) return Error{EINVAL, word.not_of_cards};
   auto device = mlx5::open(spec.name.c_str());
   if (!device) return device.error();
   Attachment a;

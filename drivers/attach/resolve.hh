@@ -7,36 +7,29 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "kilim/base/device_spec.hh"
 #include "kilim/base/result.hh"
 #include "kilim/device/device.hh"
 #include "kilim/worker/poller.hh"
 
 namespace kilim::attach {
 
-// Who runs a virtual device: its users' workers (poll), or a thread of its own.
-enum class Progress : uint8_t { poll, thread };
-
-// What hca= and the devargs of virtual devices say.
-struct Spec {
-  std::string name;    // vhca and a number: virtual
-  std::string wire{};  // of a virtual device; empty: nothing leaves it but loopback
-  Progress progress = Progress::poll;
-  uint64_t fatal_at = 0;  // a virtual device dies with this send request; 0: never
-  std::string failing{};  // of a virtual device: "wqe@N[+M]", send requests that fail; empty: none
-  std::string lint{};     // of a virtual device: off, warn or error; empty: off
-  std::string order{};    // of a virtual device: strict, weak[:SEED], ...; empty: strict
-  std::string profile{};  // of a virtual device (vhca/core/profile.hh); empty: cx6dx
-  friend bool operator==(const Spec&, const Spec&) = default;
-};
-
 // True: the name is vhca and a number.
 bool is_virtual_name(std::string_view name) noexcept;
 
-// A sentence that says what is wrong with a wire's spec; empty: it is well formed.
-std::string refusal_of_wire(const std::string& spec);
-// Of send requests that are to fail; null: it is good.
-const char* refusal_of_failing(std::string_view word);
+// A word of virtual devices, as devargs say it: lint=warn.
+struct Word {
+  const char* name;
+  const char* range;  // for people, on a line
+  bool repeats;       // it may be said several times
+};
+// All of them, in the order of help texts.
+std::vector<Word> device_words();
+// Puts the value of a word into the spec: why it is refused, in words that go on behind it; empty:
+// it is there. The word is one of device_words().
+std::string read_word(DeviceSpec& spec, std::string_view word, const std::string& value);
 
 // An open device, and who runs it.
 struct Attachment {
@@ -59,7 +52,7 @@ Status set_mtu(const std::string& name, uint32_t port, uint32_t mtu);
 
 // Opens the device. EINVAL: an argument of virtual devices for another device, or a malformed one;
 // ENODEV: there is no such device; or the errors of mlx5::open() and vhca::attach().
-Result<Attachment> resolve(const Spec& spec);
+Result<Attachment> resolve(const DeviceSpec& spec);
 
 // Nobody uses the device of this name any more, and what resolve() returned is gone. A virtual one
 // gives back its wire and its name. With a thread of its own it stays in the process with its wire,

@@ -31,7 +31,7 @@ std::string journal_path() {
 
 ibv_context* open_device() {
   static kilim::vhca::Attached* attached = [] {
-    kilim::vhca::AttachConfig config;
+    kilim::DeviceSpec config;
     config.name = "mkeys0";
     config.journal = journal_path();
     std::atexit([] { ::unlink(journal_path().c_str()); });

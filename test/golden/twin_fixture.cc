@@ -7,7 +7,7 @@
 namespace kilim::test {
 
 GoldenDevice::GoldenDevice(const char* name, const char* profile) {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   config.profile = profile;
   Result<vhca::Attached*> attached = vhca::attach(config);

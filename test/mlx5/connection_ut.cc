@@ -207,7 +207,7 @@ void ends() {
 // A device that the address does not belong to makes no connection with it.
 void another_device() {
   Ends one;
-  vhca::AttachConfig far = test::config("conn_two");
+  DeviceSpec far = test::config("conn_two");
   far.wires = {"cable:conn"};
   far.ips = {"10.44.0.1/24"};
   VirtualDevice two{far};

@@ -251,7 +251,7 @@ std::size_t open_files() {
 }
 
 void thousand_rounds() {
-  vhca::AttachConfig c = config("dev8");
+  DeviceSpec c = config("dev8");
   Result<vhca::Attached*> attached = vhca::attach(c);
   CU_ASSERT_TRUE_FATAL(attached.ok());
   std::size_t files = 0;

@@ -151,7 +151,7 @@ const Injection injections[] = {
 // clang-format on
 
 void each_error_is_explained() {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = "explain0";
   VirtualDevice v{config};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
@@ -208,7 +208,7 @@ void any_bytes_have_an_explanation() {
 }
 
 void a_key_is_audited() {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = "explain1";
   VirtualDevice v{config};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());

@@ -39,7 +39,7 @@ void FormRig::Unmap::operator()(std::byte* p) const {
 }
 
 FormRig::FormRig(const char* name, const char* profile, uint64_t seed) : random_(seed) {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   config.profile = profile;
   config.lint = "error";

@@ -28,7 +28,7 @@ constexpr uint64_t flat_bytes = uint64_t{max_entries} << 16;
 // side of each transfer.
 class Fixture {
  public:
-  explicit Fixture(const vhca::AttachConfig& config, uint64_t seed);
+  explicit Fixture(const DeviceSpec& config, uint64_t seed);
   [[nodiscard]] bool ok() const { return ok_; }
   // One layout, one transfer: whether the bytes are the reference's.
   bool gathered_by_send();
@@ -59,7 +59,7 @@ class Fixture {
   bool ok_ = false;
 };
 
-Fixture::Fixture(const vhca::AttachConfig& config, uint64_t seed)
+Fixture::Fixture(const DeviceSpec& config, uint64_t seed)
     : device(std::in_place, config), random_(seed), flat_(flat_bytes) {
   if (device->device == nullptr) return;
   loop_.emplace(*device->device, mr::Access::all);

@@ -215,7 +215,7 @@ void errors_everywhere() {
 void device_dies() {
   for (const uint32_t n : {1u, 2u, 9u, 16u, 31u, 32u}) {
     const std::string name = "dying" + std::to_string(n);
-    vhca::AttachConfig dying = config(name);
+    DeviceSpec dying = config(name);
     dying.fatal_at = n;
     dying.order = "strict";  // the n-th that stands in the queue
     VirtualDevice v{dying};

@@ -22,8 +22,8 @@
 namespace kilim::test {
 
 // What a virtual device of this name and profile is attached with.
-inline vhca::AttachConfig config(const std::string& name, const char* profile = "cx6dx") {
-  vhca::AttachConfig c;
+inline DeviceSpec config(const std::string& name, const char* profile = "cx6dx") {
+  DeviceSpec c;
   c.name = name;
   c.profile = profile;
   return c;
@@ -34,7 +34,7 @@ struct VirtualDevice {
   vhca::Attached* attached = nullptr;
   std::unique_ptr<device::Device> device;
 
-  explicit VirtualDevice(const vhca::AttachConfig& config) {
+  explicit VirtualDevice(const DeviceSpec& config) {
     Result<vhca::Attached*> a = vhca::attach(config);
     if (!a) return;
     attached = *a;

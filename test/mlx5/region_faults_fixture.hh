@@ -29,7 +29,7 @@ struct Bench {
   std::optional<mr::Domain> domain;
 
   Bench() {
-    vhca::AttachConfig c;
+    DeviceSpec c;
     c.name = "faults0";
     (void)vhca::attach(c);
     ibv_device** list = ibv_get_device_list(nullptr);

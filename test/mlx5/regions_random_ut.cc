@@ -39,7 +39,7 @@ void print_tally(const Walk::Tally& t) {
 }
 
 void random_steps() {
-  vhca::AttachConfig c;
+  DeviceSpec c;
   c.name = "random0";
   VirtualDevice v{c};
   CU_ASSERT_FATAL(v.device != nullptr);

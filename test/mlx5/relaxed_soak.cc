@@ -143,7 +143,7 @@ void print_sums(const Registering& g0, const Registering& g1, const Reading& r0,
 }
 
 void relaxed_soak() {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = "relaxed9";
   VirtualDevice v{config};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());

@@ -42,7 +42,7 @@ std::chrono::milliseconds share_of_time() {
 }
 
 void soak_for(const char* name, const char* profile, uint32_t error_every) {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   config.profile = profile;
   test::VirtualDevice v{config};

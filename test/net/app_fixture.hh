@@ -131,13 +131,13 @@ bool wait_until(Done done, int looks = 3'000'000) {
   return false;
 }
 
-inline std::unique_ptr<port::Port> port_with(const std::string& wire, attach::Progress progress,
+inline std::unique_ptr<port::Port> port_with(const std::string& wire, Progress progress,
                                              const port::QueueSizes& sizes = {},
                                              uint64_t fatal_at = 0) {
   CU_ASSERT_TRUE_FATAL(start_eal());
-  attach::Spec spec;
+  DeviceSpec spec;
   spec.name = fresh("vhca");
-  spec.wire = wire;
+  if (!wire.empty()) spec.wires.push_back(wire);
   spec.progress = progress;
   spec.fatal_at = fatal_at;
   auto a = attach::resolve(spec);

@@ -120,8 +120,8 @@ void run_flows(port::Port& near, port::Port& far, worker::Idle idle, uint64_t co
 // least; five times and not for long without it.
 void flows_keep_their_order() {
   const std::string wire = "cable:" + fresh("a");
-  auto near = port_with(wire, attach::Progress::poll);
-  auto far = port_with(wire, attach::Progress::poll, {.rxq = 4});
+  auto near = port_with(wire, Progress::poller);
+  auto far = port_with(wire, Progress::poller, {.rxq = 4});
   using Clock = std::chrono::steady_clock;
   const char* seconds = std::getenv("KILIM_SOAK_SECONDS");
   const bool soak = seconds != nullptr;
@@ -158,8 +158,8 @@ void a_pulled_cable() {
     return;
   }
   for (const worker::Idle idle : {worker::Idle::yield, worker::Idle::sleep}) {
-    auto near = port_with("af_packet:va", attach::Progress::poll);
-    auto far = port_with("af_packet:vb", attach::Progress::poll);
+    auto near = port_with("af_packet:va", Progress::poller);
+    auto far = port_with("af_packet:vb", Progress::poller);
     Game g(32);
     const app::Program program{
         .name = "cable", .on_burst = Game::on_burst, .context = &g, .idle = idle};
@@ -185,7 +185,7 @@ void a_pulled_cable() {
 // The sender's device dies amid traffic: the loops go on until they are told, and end.
 void a_device_that_dies() {
   for (const worker::Idle idle : {worker::Idle::yield, worker::Idle::sleep}) {
-    auto near = port_with("cable:" + fresh("a"), attach::Progress::poll, {}, 50);
+    auto near = port_with("cable:" + fresh("a"), Progress::poller, {}, 50);
     Game g(0);
     const app::Program program{
         .name = "dies", .on_burst = Game::on_burst, .context = &g, .idle = idle};

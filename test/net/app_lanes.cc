@@ -19,8 +19,8 @@ constexpr uint32_t packets = 200;
 // Packets go round between two ports while the queues of both change lanes.
 void queues_move(worker::Idle idle) {
   const std::string wire = "cable:" + test::fresh("a");
-  auto near = port_with(wire, attach::Progress::poll);
-  auto far = port_with(wire, attach::Progress::poll);
+  auto near = port_with(wire, Progress::poller);
+  auto far = port_with(wire, Progress::poller);
   Game g(packets);
   const app::Program program{
       .name = "move", .on_burst = Game::on_burst, .context = &g, .idle = idle};
@@ -52,8 +52,8 @@ void queues_move_under_traffic() {
 // packets that were in their queues the buffers come back (Threads' destructor looks).
 void stops_amid_traffic() {
   const std::string wire = "cable:" + test::fresh("a");
-  auto near = port_with(wire, attach::Progress::poll);
-  auto far = port_with(wire, attach::Progress::poll);
+  auto near = port_with(wire, Progress::poller);
+  auto far = port_with(wire, Progress::poller);
   const uint32_t rounds = long_check() ? 100 : 5;
   for (uint32_t i = 0; i < rounds; i++) {
     Game g(packets);
@@ -85,8 +85,7 @@ enum class Runner : uint8_t { sleeper, other, thread };
 // One frame at a time from a lane that the test runs; the other lane sleeps in between, and only
 // its wire or its channel wakes it. `runner`: of the sleeper's device.
 void sleeps_until(Runner runner) {
-  const auto progress =
-      runner == Runner::thread ? attach::Progress::thread : attach::Progress::poll;
+  const auto progress = runner == Runner::thread ? Progress::thread : Progress::poller;
   const std::string wire = "cable:" + test::fresh("a");
   auto near = port_with(wire, progress);
   auto far = port_with(wire, progress);
@@ -135,8 +134,8 @@ void sleeps_until_the_channel_says_so() {
 // Two lanes sleep on one device. The one that ran it last may go: the other looks after it.
 void the_last_one_awake_may_go() {
   const std::string wire = "cable:" + test::fresh("a");
-  auto near = port_with(wire, attach::Progress::poll);
-  auto far = port_with(wire, attach::Progress::poll);
+  auto near = port_with(wire, Progress::poller);
+  auto far = port_with(wire, Progress::poller);
   Game g(packets);
   const app::Program program{
       .name = "last", .on_burst = Game::on_burst, .context = &g, .idle = worker::Idle::sleep};
@@ -158,7 +157,7 @@ void the_last_one_awake_may_go() {
 
 // A lane has its tick whether it works or sleeps.
 void every_lane_ticks() {
-  auto port = port_with("cable:" + test::fresh("a"), attach::Progress::poll);
+  auto port = port_with("cable:" + test::fresh("a"), Progress::poller);
   for (const worker::Idle idle : {worker::Idle::yield, worker::Idle::sleep}) {
     Game g(0);
     const app::Program program{.name = "tick",

@@ -8,7 +8,7 @@
 namespace {
 
 using namespace kilim::net;
-using kilim::attach::Progress;
+using kilim::Progress;
 
 void all_given() {
   auto r = parse_devargs(
@@ -16,13 +16,14 @@ void all_given() {
       "lint=warn,order=weak:7");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-  CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wire == "pcap:in:out");
+  CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wires == std::vector<std::string>{"pcap:in:out"});
   CU_ASSERT_TRUE(d->hca.progress == Progress::thread && d->hca.lint == "warn" &&
                  d->hca.fatal_at == 9 && d->hca.order == "weak:7");
   CU_ASSERT_TRUE(d->port == 2 && d->rxq == 1 && d->txq == 4 && d->rxd == 64 && d->txd == 8192);
 }
 
-// Words of the device are checked here, before there is one.
+// Words of the device are checked here, before there is one; a fault of each kind and several
+// addresses may be said.
 void faults() {
   auto r = parse_devargs("fault=wqe@7+100");
   auto* d = std::get_if<Devargs>(&r);
@@ -30,14 +31,23 @@ void faults() {
   CU_ASSERT_TRUE(d->hca.failing == "wqe@7+100" && d->hca.fatal_at == 0);
 }
 
+void words_of_the_device() {
+  auto r =
+      parse_devargs("profile=vf,seed=5,ip=10.0.0.1/24,ip=fd00::1/64,fault=wqe@7,fault=fatal@9");
+  auto* d = std::get_if<Devargs>(&r);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+  CU_ASSERT_TRUE(d->hca.profile == "vf" && d->hca.seed == 5 && d->hca.ips.size() == 2);
+  CU_ASSERT_TRUE(d->hca.failing == "wqe@7" && d->hca.fatal_at == 9);
+}
+
 void defaults() {
   for (const char* text : {static_cast<const char*>(nullptr), ""}) {
     auto r = parse_devargs(text);
     auto* d = std::get_if<Devargs>(&r);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    CU_ASSERT_TRUE(d->hca.name.empty() && d->hca.wire.empty() && d->port == 1);
+    CU_ASSERT_TRUE(d->hca.name.empty() && d->hca.wires.empty() && d->port == 1);
     CU_ASSERT_TRUE(d->rxq == 1 && d->txq == 1 && d->rxd == 1024 && d->txd == 1024);
-    EQUAL(d->hca.progress, Progress::poll);
+    EQUAL(d->hca.progress, Progress::poller);
   }
 }
 
@@ -60,7 +70,7 @@ constexpr Refused refused[] = {
     {"txqs_min_inline=65",   "txqs_min_inline=65", "0 to 64"},
     {"txq_inline_mpw=100",   "txq_inline_mpw=100", "must be 0"},
     {"rxq_cqe_comp_en=2",    "rxq_cqe_comp_en=2", "0 or 1"},
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= wire= progress= fault= lint= order= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= lro_timeout_usec= inline_recv="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= lro_timeout_usec= inline_recv= wire= progress= fault= lint= order= profile= mac= gid= ip= seed= journal="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},
@@ -85,6 +95,10 @@ constexpr Refused refused[] = {
     {"fault=wqe@0",          "fault=wqe@0",     "wqe@N+M"},
     {"fault=wqe@3+",         "fault=wqe@3+",    "wqe@N+M"},
     {"lint=yes",             "lint=yes",        "off, warn or error"},
+    {"lint=warn,lint=warn",  "lint",            "twice"},
+    {"order=later",          "order=later",     "late-umr"},
+    {"profile=cx9",          "profile=cx9",     "cx6dx, vf"},
+    {"wire=unik:/tmp/a",      "wire=unik:/tmp/a", "is 'unix:' meant?"},
     {"order=",               "order=",          "strict, weak, late-umr"},
     {"inline_recv=32",       "inline_recv=32",  "no inline receive on a packet queue"},
     {"inline_recv=0",        "inline_recv=0",   "no inline receive on a packet queue"},
@@ -114,6 +128,7 @@ void virtual_names() {
 const kilim::test::Case cases[] = {
     {"every argument is taken", all_given},
     {"a fault may be of send requests", faults},
+    {"a port's device has all words of devices", words_of_the_device},
     {"without arguments there are defaults", defaults},
     {"a refusal names the argument and its range", refusals},
     {"vhca and a number is a virtual device", virtual_names},

@@ -61,8 +61,8 @@ struct Found {
 
 struct Pair {
   std::string wire = "cable:" + fresh("a");
-  std::unique_ptr<port::Port> near = port_with(wire, attach::Progress::poll),
-                              far = port_with(wire, attach::Progress::poll);
+  std::unique_ptr<port::Port> near = port_with(wire, Progress::poller),
+                              far = port_with(wire, Progress::poller);
   Game g{packets};
   app::Program program{.name = "captured", .on_burst = Game::on_burst, .context = &g};
 };

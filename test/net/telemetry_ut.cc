@@ -82,8 +82,8 @@ void change_things(port::Port& p, uint32_t round) {
 
 void asked_while_it_forwards() {
   const std::string wire = "cable:" + test::fresh("a");
-  auto near = port_with(wire, attach::Progress::poll, {.rxq = 2});
-  auto far = port_with(wire, attach::Progress::poll, {.rxq = 2});
+  auto near = port_with(wire, Progress::poller, {.rxq = 2});
+  auto far = port_with(wire, Progress::poller, {.rxq = 2});
   const Listed near_listed(*near), far_listed(*far);
   Game g(packets);
   const app::Program program{.name = "asked", .on_burst = Game::on_burst, .context = &g};
@@ -120,8 +120,8 @@ void asked_while_it_forwards() {
 // Everything in use is told: names, numbers, pages of queues, and what stop() left.
 void what_is_told() {
   const std::string wire = "cable:" + test::fresh("a");
-  auto near = port_with(wire, attach::Progress::poll, {.rxq = 20, .txq = 3, .rxd = 64});
-  auto far = port_with(wire, attach::Progress::poll);
+  auto near = port_with(wire, Progress::poller, {.rxq = 20, .txq = 3, .rxd = 64});
+  auto far = port_with(wire, Progress::poller);
   const Listed near_listed(*near), far_listed(*far);
   const std::string name = near->name();
   EQUAL(number_of(ask("/kilim/info,0"), "started"), 0);

@@ -16,16 +16,16 @@
 namespace kilim::test {
 
 // `fatal_at`: the device dies with this send request; 0: never. `failing`: of its send requests, as
-// attach::Spec has it.
+// DeviceSpec has it.
 inline std::unique_ptr<port::Port> make_port(const std::string& hca, const std::string& wire,
                                              uint64_t fatal_at = 0,
                                              const port::QueueSizes& sizes = {},
                                              const char* profile = "", const char* failing = "") {
-  attach::Spec spec;
+  DeviceSpec spec;
   spec.name = hca;
-  spec.wire = wire;
+  if (!wire.empty()) spec.wires.push_back(wire);
   spec.fatal_at = fatal_at;
-  spec.profile = profile;
+  if (*profile != '\0') spec.profile = profile;
   spec.failing = failing;
   auto a = attach::resolve(spec);
   if (!a) {

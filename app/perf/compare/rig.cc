@@ -42,7 +42,7 @@ ibv_context* open_named(const char* name) {
 }  // namespace
 
 std::string RigDevice::open(const std::string& name) {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   Result<vhca::Attached*> got = vhca::attach(config);
   if (!got) return std::string("the virtual device cannot be attached: ") + got.error().what;

@@ -44,7 +44,7 @@ struct End {
   alignas(64) std::array<std::byte, round_requests * room_bytes> memory{};
 
   bool open(const char* name, const std::string& cable) {
-    vhca::AttachConfig config;
+    DeviceSpec config;
     config.name = name;
     config.wires = {"cable:" + cable};
     auto attached = vhca::attach(config);

@@ -32,10 +32,12 @@ Result<attach::Attachment> open_device(const Options& o) {
                  "a virtual device finds its peer by a wire: -d vhca0,wire=unix:FOLDER, the same "
                  "folder on both sides; or run both under kilim-vhca"};
   const bool threaded = o.progress == "thread";
-  return attach::resolve({.name = o.device,
-                          .wire = o.wire,
-                          .progress = threaded ? attach::Progress::thread : attach::Progress::poll,
-                          .lint = o.lint});
+  DeviceSpec spec;
+  spec.name = o.device;
+  if (!o.wire.empty()) spec.wires.push_back(o.wire);
+  spec.progress = threaded ? Progress::thread : Progress::poller;
+  spec.lint = o.lint;
+  return attach::resolve(spec);
 }
 
 Result<std::unique_ptr<Side>> Side::create(attach::Attachment& device, const Options& options,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "net/kilim/devargs.hh"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <iterator>
@@ -37,43 +38,6 @@ const char* parse_hca(Devargs& d, const char* v) {
   return nullptr;
 }
 
-const char* parse_wire(Devargs& d, const char* v) {
-  if (v[0] == '\0') return "must be a wire spec";
-  d.hca.wire = v;
-  return nullptr;
-}
-
-const char* parse_progress(Devargs& d, const char* v) {
-  const std::string_view s = v;
-  if (s != "poll" && s != "thread") return "must be poll or thread";
-  d.hca.progress = s == "thread" ? attach::Progress::thread : attach::Progress::poll;
-  return nullptr;
-}
-
-const char* parse_fault(Devargs& d, const char* v) {
-  constexpr std::string_view fatal = "fatal@";
-  const std::string_view s = v;
-  if (!s.starts_with(fatal)) {
-    d.hca.failing = s;
-    return attach::refusal_of_failing(s) == nullptr ? nullptr : "must be fatal@N, wqe@N or wqe@N+M";
-  }
-  const auto [at, error] = std::from_chars(v + fatal.size(), v + s.size(), d.hca.fatal_at);
-  const bool good = error == std::errc{} && at == v + s.size() && d.hca.fatal_at != 0;
-  return good ? nullptr : "must be fatal@N with N from 1";
-}
-
-const char* parse_lint(Devargs& d, const char* v) {
-  const std::string_view s = v;
-  if (s != "off" && s != "warn" && s != "error") return "must be off, warn or error";
-  d.hca.lint = v;
-  return nullptr;
-}
-
-const char* parse_order(Devargs& d, const char* v) {
-  d.hca.order = v;  // checked by the device when it is attached
-  return nullptr;
-}
-
 // Always refused: the argument is known so that the reason can be told.
 const char* parse_inline(Devargs&, const char*) {
   static const Result<device::InlineDecision> never = device::arbitrate(
@@ -97,11 +61,6 @@ constexpr Row rows[] = {
     {"txq",      "1 to 64; default 1",                          &Devargs::txq, 1, 64, false, nullptr},
     {"rxd",      "64 to 8192, a power of two; default 1024",    &Devargs::rxd, 64, 8192, true, nullptr},
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
-    {"wire",     "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, shm:DIR, udp: or dgram: and addresses, each with +tee:FILE, +fault:..., af_packet: with +exclusive; virtual devices only", nullptr, 0, 0, false, parse_wire},
-    {"progress", "poll or thread; default poll; virtual devices only", nullptr, 0, 0, false, parse_progress},
-    {"fault",    "fatal@N: the device dies with its N-th send request; wqe@N or wqe@N+M: that one fails, and each M-th behind it; virtual devices only", nullptr, 0, 0, false, parse_fault},
-    {"lint",     "off, warn or error: what becomes of wrong send WQEs; default off; virtual devices only", nullptr, 0, 0, false, parse_lint},
-    {"order",    "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict; virtual devices only", nullptr, 0, 0, false, parse_order},
     {"rxq_cqe_comp_en", "0 or 1; default 0; of the ethdev: completions share entries", &Devargs::compress, 0, 1, false, nullptr},
     {"txq_mpw_en", "0 or 1; default 1; of the ethdev: several packets a WQE", &Devargs::multi_packet, 0, 1, false, nullptr},
     {"txq_inline_min", "0 to 254; default 0; of the ethdev: bytes of each frame in its WQE", &Devargs::inline_min, 0, 254, false, nullptr},
@@ -118,10 +77,23 @@ constexpr Row rows[] = {
 };
 // clang-format on
 
-const Row* find(std::string_view key) {
+// What an argument is: one of the port's or a word of virtual devices.
+struct Argument {
+  const Row* row = nullptr;
+  const attach::Word* word = nullptr;
+};
+
+const std::vector<attach::Word>& device_words() {
+  static const std::vector<attach::Word> all = attach::device_words();
+  return all;
+}
+
+Argument find(std::string_view key) {
   for (const Row& r : rows)
-    if (key == r.key) return &r;
-  return nullptr;
+    if (key == r.key) return {&r, nullptr};
+  for (const attach::Word& w : device_words())
+    if (key == w.name) return {nullptr, &w};
+  return {};
 }
 
 std::string quote(const char* key, const char* value) {
@@ -131,16 +103,26 @@ std::string quote(const char* key, const char* value) {
 std::string unknown(const char* key) {
   std::vector<std::string_view> known;
   for (const Row& r : rows) known.push_back(r.key);
+  for (const attach::Word& w : device_words()) known.push_back(w.name);
   std::string why =
       std::string("devarg ") + key + " is unknown" + nearest_hint(key, known) + "; known are";
-  for (const Row& r : rows) why += std::string(" ") + r.key + "=";
+  for (const std::string_view name : known) why += " " + std::string(name) + "=";
   return why;
 }
 
+std::string ask_for_value(const char* key, const char* range) {
+  return quote(key, "") + " needs a value: " + range;
+}
+
 // Reads one argument. Returns a sentence that refuses it, or an empty string.
+std::string parse(Devargs& d, const attach::Word& word, const char* value) {
+  if (value == nullptr || value[0] == '\0') return ask_for_value(word.name, word.range);
+  const std::string why = attach::read_word(d.hca, word.name, value);
+  return why.empty() ? why : quote(word.name, value) + ": " + why;
+}
+
 std::string parse(Devargs& d, const Row& row, const char* value) {
-  if (value == nullptr || value[0] == '\0')
-    return quote(row.key, "") + " needs a value: " + row.range;
+  if (value == nullptr || value[0] == '\0') return ask_for_value(row.key, row.range);
   if (row.text != nullptr) {
     const char* why = row.text(d, value);
     return why == nullptr ? "" : quote(row.key, value) + " " + why + " (" + row.range + ")";
@@ -163,26 +145,23 @@ std::variant<Devargs, DevargsError> parse_devargs(const char* text) {
   const std::unique_ptr<rte_kvargs, FreeKvargs> list(rte_kvargs_parse(text, nullptr));
   if (list == nullptr)
     return DevargsError{std::string("devargs \"") + text + "\" are not a list of KEY=VALUE"};
-  uint32_t seen = 0;
+  std::vector<std::string_view> seen;
   for (unsigned i = 0; i < list->count; i++) {
     const rte_kvargs_pair& pair = list->pairs[i];
-    const Row* row = find(pair.key);
-    if (row == nullptr) return DevargsError{unknown(pair.key)};
-    const uint32_t bit = 1u << (row - rows);
-    if ((seen & bit) != 0)
-      return DevargsError{std::string("devarg ") + row->key + " is given twice"};
-    seen |= bit;
-    std::string why = parse(d, *row, pair.value);
+    const Argument known = find(pair.key);
+    if (known.row == nullptr && known.word == nullptr) return DevargsError{unknown(pair.key)};
+    const bool repeats = known.word != nullptr && known.word->repeats;
+    if (!repeats && std::ranges::find(seen, std::string_view(pair.key)) != seen.end())
+      return DevargsError{std::string("devarg ") + pair.key + " is given twice"};
+    seen.push_back(pair.key);
+    std::string why =
+        known.row != nullptr ? parse(d, *known.row, pair.value) : parse(d, *known.word, pair.value);
     if (!why.empty()) return DevargsError{std::move(why)};
   }
   if (d.strided != 0 && d.compress != 0)
     return DevargsError{
         "devarg mprq_en=1 excludes rxq_cqe_comp_en=1: entries of several packets' completions do "
         "not say where in a receive each packet lies"};
-  if (attach::is_virtual_name(d.hca.name) || d.hca.name.empty()) {
-    std::string why = d.hca.wire.empty() ? "" : attach::refusal_of_wire(d.hca.wire);
-    if (!why.empty()) return DevargsError{std::move(why)};
-  }
   return d;
 }
 
@@ -190,6 +169,9 @@ const char* devargs_help() noexcept {
   static const std::string text = [] {
     std::string s;
     for (const Row& r : rows) s += std::string("  ") + r.key + "=  " + r.range + "\n";
+    s += "of virtual devices only:\n";
+    for (const attach::Word& w : device_words())
+      s += std::string("  ") + w.name + "=  " + w.range + "\n";
     return s;
   }();
   return text.c_str();

@@ -14,7 +14,8 @@ namespace kilim::net {
 
 // The arguments, with their defaults.
 struct Devargs {
-  attach::Spec hca;  // hca=, wire=, progress=, fault=, lint=, order=
+  // hca= and the words of virtual devices; the name is empty where there is no hca=.
+  DeviceSpec hca{.name = {}};
   uint32_t port = 1;
   uint32_t rxq = 1;
   uint32_t txq = 1;

@@ -69,7 +69,7 @@ int probe(rte_vdev_device* vdev) {
   Devargs& args = std::get<Devargs>(parsed);
   if (args.hca.name.empty()) args.hca.name = default_hca(name);
   auto attachment = attach::resolve(args.hca);
-  const std::string wire = args.hca.wire.empty() ? "" : ", wire=" + args.hca.wire;
+  const std::string wire = args.hca.wires.empty() ? "" : ", wire=" + args.hca.wires.front();
   const std::string about = "hca=" + args.hca.name + wire + ": ";
   if (!attachment) return refuse(name, attachment.error(), about.c_str());
   port::PortParts parts;

@@ -3,6 +3,10 @@
 #include "vhca/core/profile.hh"
 
 #include <cerrno>
+#include <cstddef>
+#include <iterator>
+
+#include "vhca/core/profile_names.hh"
 
 namespace kilim::vhca {
 
@@ -86,6 +90,10 @@ constexpr Card cards[] = {
 };
 
 }  // namespace
+
+const char* profile_name(std::size_t place) noexcept {
+  return place < std::size(cards) ? cards[place].name : nullptr;
+}
 
 Result<Profile> find_profile(std::string_view name) {
   for (const Card& card : cards) {

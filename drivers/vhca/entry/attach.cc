@@ -6,13 +6,14 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <string_view>
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include "vhca/core/memory_reserve.hh"
-#include "vhca/core/request_faults.hh"
 #include "vhca/entry/device_list.hh"
+#include "vhca/entry/device_words.hh"
 #include "vhca/entry/identity.hh"
 #include "vhca/entry/launched.hh"
 #include "vhca/entry/odp_files.hh"
@@ -23,7 +24,6 @@
 #include "vhca/hca/unplug.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/rdmacm/cm_file.hh"
-#include "vhca/wire/make.hh"
 
 namespace kilim::vhca {
 
@@ -77,20 +77,19 @@ const KilimVhcaLaunched* find_launcher() noexcept {
   return launched != nullptr && launched->version >= 1 ? launched : nullptr;
 }
 
-Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched,
-                                     const AttachConfig& config) {
-  if (!config.wires.empty())
-    return Error{EINVAL, "under kilim-vhca a device's wire is said by its option --wire"};
-  if (!config.lint.empty())
-    return Error{EINVAL, "under kilim-vhca the linter is asked for by its option --lint"};
-  if (!config.order.empty())
-    return Error{EINVAL, "under kilim-vhca another order is asked for by its option --order"};
+Result<AttachedState*> find_launched(const KilimVhcaLaunched* launched, const DeviceSpec& config) {
+  // Who runs it is no part of what it is.
+  for (const DeviceWord& word : device_words())
+    if (word.is_set(config) && word.name != std::string_view("progress"))
+      return Error{EINVAL,
+                   "under kilim-vhca a virtual device is described by the launcher's options "
+                   "(--wire, --lint, --order, --profile, ...), not by the program"};
   void* device = launched->find(config.name.c_str());
   if (device == nullptr) return Error{ENOENT, "the launcher has no virtual device of this name"};
   return keep({config.name, nullptr, launched, device});
 }
 
-Result<AttachedState*> attach_here(const AttachConfig& config) {
+Result<AttachedState*> attach_here(const DeviceSpec& config) {
   if (Status prepared = prepare_tree(); !prepared.ok()) return prepared.error();
   const auto number = static_cast<uint32_t>(tree->first_free_number() + device_list::count());
   auto device = device_list::add({config, number, tree->path()});
@@ -110,7 +109,7 @@ Result<AttachedState*> attach_here(const AttachConfig& config) {
   return keep({config.name, *device});
 }
 
-Result<AttachedState*> attach_by_config(const AttachConfig& config) {
+Result<AttachedState*> attach_by_config(const DeviceSpec& config) {
   if (!name_is_valid(config.name)) {
     return Error{EINVAL, "a device name is 1 to 32 letters, digits, '_', '-' or '.'"};
   }
@@ -215,7 +214,7 @@ const std::string& sysfs_root() noexcept {
   return tree != nullptr ? tree->path() : launched;
 }
 
-Result<Attached*> attach(const AttachConfig& config) {
+Result<Attached*> attach(const DeviceSpec& config) {
   const LockGuard guard(device_list::attach_lock);
   auto state = attach_by_config(config);
   if (!state.ok()) return state.error();
@@ -227,17 +226,6 @@ Attached* find_attached(const std::string& name) noexcept {
   for (const AttachedState* s = all_attached; s != nullptr; s = s->before)
     if (s->name == name) return s->attached;
   return nullptr;
-}
-
-std::string refusal_of_wire(const std::string& spec) {
-  std::string why;
-  (void)check_wire_spec(spec, &why);
-  return why;
-}
-
-const char* refusal_of_failing(std::string_view word) {
-  const auto found = find_request_faults(word);
-  return found.ok() ? nullptr : found.error().what;
 }
 
 }  // namespace kilim::vhca

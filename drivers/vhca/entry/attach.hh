@@ -10,49 +10,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "kilim/base/device_spec.hh"
 #include "kilim/base/result.hh"
 
 namespace kilim::vhca {
 
 struct Hca;
 struct AttachedState;
+struct Order;
+struct RequestFaults;
 struct ProgressCounts;  // progress_thread.hh
-
-// Who runs the adapter. poller: whoever calls Attached::poll(), and empty completion queues that
-// are polled. thread: a thread of the adapter, asleep while there is nothing to do.
-enum class Progress : uint8_t { poller, thread };
-
-struct AttachConfig {
-  std::string name = "vhca0";  // as ibv_get_device_name() will give it; 1 to 32 of [A-Za-z0-9_.-]
-  std::string profile = "cx6dx";   // see core/profile.hh
-  std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
-  std::string
-      mac;  // of port 1, "02:4b:4c:00:00:01"; empty: the wire's, else it follows from name and seed
-  std::string gid;  // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
-  // IP addresses of port 1, "10.0.0.1/24" or "fd00::1/64", for the connection manager and the GID
-  // table; beside those that its wire or interface has.
-  std::vector<std::string> ips;
-  // The processes that name the same folder as their one wire, unix:, are one adapter: they have
-  // its addresses, and reach each other by them. At most 255 at a time.
-  bool shared = false;
-  uint64_t seed = 0;    // of the MAC and of the numbers at which objects begin
-  std::string journal;  // a file to which every event is written; empty: counts only
-  Progress progress = Progress::poller;
-  // "off", "warn" or "error", see lint/lint.hh; empty: what the environment's KILIM_VHCA_LINT says,
-  // else off.
-  std::string lint;
-  // "strict", "weak", "weak:SEED", ..., see core/order.hh; empty: what KILIM_VHCA_ORDER says, else
-  // strict.
-  std::string order;
-  // The adapter dies (IBV_EVENT_DEVICE_FATAL) at this send request, counted from 1; 0: never.
-  uint64_t fatal_at = 0;
-  // Send requests that fail by themselves, "wqe@N" or "wqe@N+M" (core/request_faults.hh); empty:
-  // none.
-  std::string failing;
-};
 
 // What whoever runs an adapter by poll() waits for when it found nothing to do.
 struct AdapterWait {
@@ -89,6 +57,17 @@ class Attached {
   // allows, with two tags. 0: what the wire carries comes in, as at first. Waits for the adapter's
   // lock. EINVAL: no such port; EOPNOTSUPP: as set_lint().
   Status set_mtu(uint32_t port, uint32_t mtu) noexcept;
+  // Faults from now on, in the place of those before: with the `fatal_in`-th send request from here
+  // the adapter dies, 0: never; `failing` is counted from here too. EOPNOTSUPP: the adapter is the
+  // launcher's.
+  Status set_faults(uint64_t fatal_in, const RequestFaults& failing) noexcept;
+  // The order of send queues that are made from now on. EOPNOTSUPP: as set_faults().
+  Status set_order(const Order& order) noexcept;
+  // A line for each of the linter's rules that was broken since it was off: its name, how many
+  // times, a sentence. EOPNOTSUPP: as set_faults().
+  Result<std::string> lint_report();
+  // Of the adapter; null: as set_faults().
+  const char* profile_name() noexcept;
   // Takes the name off the list. Contexts that are open keep working; the object stays valid.
   void detach() noexcept;
 
@@ -96,7 +75,7 @@ class Attached {
   Attached& operator=(const Attached&) = delete;
 
  private:
-  friend Result<Attached*> attach(const AttachConfig&);
+  friend Result<Attached*> attach(const DeviceSpec&);
   explicit Attached(AttachedState* state) noexcept : state_(state) {}
   ~Attached() = default;
   AttachedState* state_;
@@ -106,17 +85,12 @@ class Attached {
 // devices' statistics lie there too. Empty: neither.
 const std::string& sysfs_root() noexcept;
 
-// Whether a wire of this spec may be made, before anything is: a sentence that says why not and
-// what may; empty: it may. Opens nothing.
-std::string refusal_of_wire(const std::string& spec);
-// So for AttachConfig::failing; null: it is good.
-const char* refusal_of_failing(std::string_view word);
-
 // The adapter that this process attached under the name last; null: none.
 Attached* find_attached(const std::string& name) noexcept;
 
-// EEXIST: attached already; EINVAL: a bad name, profile or wire spec; ENOENT: no libibverbs or no
-// libmlx5 to attach to. The object lives as long as the process.
-Result<Attached*> attach(const AttachConfig& config);
+// EEXIST: attached already; EINVAL: a bad name, profile or wire spec, or words where the launcher
+// describes the device; ENOENT: no libibverbs or no libmlx5 to attach to. The object lives as long
+// as the process.
+Result<Attached*> attach(const DeviceSpec& config);
 
 }  // namespace kilim::vhca

@@ -107,7 +107,7 @@ std::optional<Gid> parse_gid(std::string_view text) noexcept {
   return gid;
 }
 
-Mac mac_of(const AttachConfig& config) noexcept {
+Mac mac_of(const DeviceSpec& config) noexcept {
   if (std::optional<Mac> named = parse_mac(config.mac)) return *named;
   uint64_t h = mix(0x6b696c696d, config.seed);
   for (char c : config.name) h = mix(h, static_cast<uint8_t>(c));

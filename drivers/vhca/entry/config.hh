@@ -18,7 +18,7 @@
 namespace kilim::vhca {
 
 struct DeviceConfig {
-  AttachConfig attach;           // name, profile, wires, seed, journal, progress, lint, order
+  DeviceSpec attach;             // name, profile, wires, seed, journal, progress, lint, order
   uint32_t number = 0;           // N of uverbsN
   std::string tree;              // the sysfs tree that shows it
   std::string netdev;            // the network interface that was made for its port; empty: none
@@ -43,7 +43,7 @@ std::optional<Gid> parse_gid(std::string_view text) noexcept;
 
 // The address of port 1: the one that is named, else a locally administered one that is the same
 // for the same name and seed.
-Mac mac_of(const AttachConfig& config) noexcept;
+Mac mac_of(const DeviceSpec& config) noexcept;
 
 // One set-up of the launcher: equal devices with consecutive names, numbers and, where one
 // is named, addresses.
@@ -51,7 +51,7 @@ struct LaunchConfig {
   std::string tree;  // its sysfs tree; empty: not under the launcher
   uint32_t devices = 1;
   uint32_t first_number = 0;
-  AttachConfig attach;               // `name` is the prefix; the k-th wire is the k-th device's
+  DeviceSpec attach;                 // `name` is the prefix; the k-th wire is the k-th device's
   std::vector<std::string> netdevs;  // the k-th is the k-th device's
   bool netdevs_answered = false;
   bool netdevs_hidden = false;  // the launcher's own business: not in the environment

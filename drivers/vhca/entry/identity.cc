@@ -49,7 +49,7 @@ bool replace(const std::string& folder, const std::string& name, const std::stri
 
 }  // namespace
 
-Identity identity_of(const AttachConfig& config) {
+Identity identity_of(const DeviceSpec& config) {
   Addresses shape;
   shape.mac = mac_of(config);
   shape.gid = parse_gid(config.gid).value_or(Gid{});

@@ -19,7 +19,7 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 // As configured; of the adapter as it runs.
-Identity identity_of(const AttachConfig& config);
+Identity identity_of(const DeviceSpec& config);
 Identity identity_of(Hca& hca);
 
 // Into the device's folder below class/infiniband, which has a port already. Whoever reads

@@ -26,20 +26,20 @@
 namespace kilim::vhca {
 namespace {
 
-Result<std::unique_ptr<Journal>> open_journal(const AttachConfig& config) {
+Result<std::unique_ptr<Journal>> open_journal(const DeviceSpec& config) {
   if (config.journal.empty()) return std::make_unique<Journal>();
   const bool json = std::string_view(config.journal).ends_with(".json");
   return Journal::open(config.journal.c_str(), json ? Journal::Format::json : Journal::Format::text,
                        config.name);
 }
 
-Result<LintMode> lint_mode(const AttachConfig& config) {
+Result<LintMode> lint_mode(const DeviceSpec& config) {
   const char* word = config.lint.empty() ? ::getenv("KILIM_VHCA_LINT") : config.lint.c_str();
   if (word == nullptr || *word == '\0') return LintMode::off;
   return find_lint_mode(word);
 }
 
-Result<Order> order_of(const AttachConfig& config) {
+Result<Order> order_of(const DeviceSpec& config) {
   const char* word = config.order.empty() ? ::getenv("KILIM_VHCA_ORDER") : config.order.c_str();
   if (word == nullptr || *word == '\0') return Order{};
   return find_order(word);
@@ -66,7 +66,7 @@ Result<uint8_t> member_of(const Wire& wire) noexcept {
 
 // One for each port. A wire between processes tells them apart: they may be one program with one
 // seed.
-Status add_wires(const AttachConfig& config, bool tells, HcaConfig& to) {
+Status add_wires(const DeviceSpec& config, bool tells, HcaConfig& to) {
   for (const std::string& spec : config.wires) {
     std::string why;
     auto wire = make_wire(spec, &why);
@@ -88,7 +88,7 @@ Status add_wires(const AttachConfig& config, bool tells, HcaConfig& to) {
 
 }  // namespace
 
-Result<std::unique_ptr<Instance>> Instance::make(const AttachConfig& config, const Profile& profile,
+Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const Profile& profile,
                                                  bool tells) {
   if (!dma::install()) return Error{ENOSYS, "cannot install the handler for bad client memory"};
   auto journal = open_journal(config);

@@ -22,7 +22,7 @@ class Instance {
   // EINVAL: a wire, linter or order that is not known; otherwise what kept the journal, a wire or
   // the thread from being made.
   // `tells`: why a wire cannot be had is said on stderr too.
-  static Result<std::unique_ptr<Instance>> make(const AttachConfig& config, const Profile& profile,
+  static Result<std::unique_ptr<Instance>> make(const DeviceSpec& config, const Profile& profile,
                                                 bool tells = true);
 
   [[nodiscard]] Hca& hca() noexcept { return *hca_; }

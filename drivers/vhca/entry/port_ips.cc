@@ -60,7 +60,7 @@ void add_of_interface(std::vector<PortIp>& list, std::string_view name) {
 
 }  // namespace
 
-std::vector<PortIp> ips_of(const AttachConfig& config) {
+std::vector<PortIp> ips_of(const DeviceSpec& config) {
   std::vector<PortIp> list;
   for (const std::string& text : config.ips) {
     if (std::optional<PortIp> ip = parse_port_ip(text)) add(list, *ip);

@@ -14,7 +14,7 @@
 namespace kilim::vhca {
 
 // No two are the same; at most as many as a port takes, the named ones first.
-std::vector<PortIp> ips_of(const AttachConfig& config);
+std::vector<PortIp> ips_of(const DeviceSpec& config);
 
 // The k-th next one's, as its last byte says: for equal devices in a row.
 std::string following_ip(const std::string& text, uint32_t k);

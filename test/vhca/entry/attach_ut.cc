@@ -34,7 +34,7 @@ using test::RcPair;
 namespace {
 
 Attached* attach_named(const char* name) {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   auto attached = attach(config);
   return attached.ok() ? *attached : nullptr;
@@ -103,13 +103,13 @@ void several_devices_and_detach() {
   CU_ASSERT(test::is_listed("many1"));
 }
 
-int error_of(const AttachConfig& config) {
+int error_of(const DeviceSpec& config) {
   auto attached = attach(config);
   return attached.ok() ? 0 : attached.error().code;
 }
 
 void refuses_with_a_reason() {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "bad name";
   EQUAL(error_of(config), EINVAL);
   config.name = "";
@@ -274,7 +274,7 @@ int child_of_fork(ibv_context* inherited) {
 }
 
 void forked_children_have_their_own() {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "fork0";
   config.progress = Progress::thread;
   CU_ASSERT_FATAL(attach(config).ok());
@@ -320,13 +320,13 @@ void forks_among_calls() {
 // Nor does a thread that attaches. It allocates nothing outside of attach(), nor begins or ends
 // meanwhile: AddressSanitizer's allocator (GCC 12) has locks that a child inherits taken.
 void forks_among_attaches() {
-  std::vector<AttachConfig> configs(40);
+  std::vector<DeviceSpec> configs(40);
   for (std::size_t i = 0; i < configs.size(); i++) configs[i].name = "among" + std::to_string(i);
   std::atomic<bool> begun{false}, over{false};
   std::atomic<std::size_t> tried{0}, attached{0};
   std::thread other([&] {
     begun = true;
-    for (const AttachConfig& config : configs) {
+    for (const DeviceSpec& config : configs) {
       if (attach(config).ok()) attached++;
       tried++;
     }

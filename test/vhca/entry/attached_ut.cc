@@ -12,7 +12,7 @@ using namespace kilim::vhca;
 namespace {
 
 void the_launchers_device_is_used() {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "vhca0";
   auto attached = attach(config);
   CU_ASSERT_FATAL(attached.ok());
@@ -46,7 +46,7 @@ void the_launchers_device_is_used() {
 }
 
 int error_of(const char* name, const char* wire) {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   if (wire != nullptr) config.wires.emplace_back(wire);
   auto attached = attach(config);

@@ -196,8 +196,8 @@ uint64_t run_by_threads(const char* name) {
   return sum;
 }
 
-AttachConfig threaded(const char* name, const std::string& wire) {
-  AttachConfig config;
+DeviceSpec threaded(const char* name, const std::string& wire) {
+  DeviceSpec config;
   config.name = name;
   config.progress = Progress::thread;
   config.wires = {wire};

@@ -26,9 +26,9 @@ using kilim::test::RcPair;
 namespace {
 
 Attached* attach_threaded(const char* name) {
-  AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = name;
-  config.progress = Progress::thread;
+  config.progress = kilim::Progress::thread;
   auto attached = attach(config);
   return attached.ok() ? *attached : nullptr;
 }

@@ -39,8 +39,8 @@ class Folder {
   std::string path_ = "/tmp/kilim-identity.XXXXXX";
 };
 
-AttachConfig configured(const Folder& folder) {
-  AttachConfig config;
+DeviceSpec configured(const Folder& folder) {
+  DeviceSpec config;
   config.name = "who0";
   config.wires = {folder.wire()};
   config.gid = "fd00::17";
@@ -96,7 +96,7 @@ void files_say_what_ioctls_answer() {
 
 void two_processes_are_two() {
   const Folder folder;
-  const AttachConfig config = configured(folder);
+  const DeviceSpec config = configured(folder);
   auto a = Instance::make(config, Profile{});
   auto b = Instance::make(config, Profile{});
   CU_ASSERT_FATAL(a.ok() && b.ok());
@@ -107,7 +107,7 @@ void two_processes_are_two() {
 
 void an_address_that_is_named_stays() {
   const Folder folder;
-  AttachConfig config = configured(folder);
+  DeviceSpec config = configured(folder);
   config.mac = "02:4b:4c:00:00:01";
   auto instance = Instance::make(config, Profile{});
   CU_ASSERT_FATAL(instance.ok());

@@ -38,7 +38,7 @@ ibv_context* open_attached(Attached* device) {
 }
 
 Attached* attach_named(const char* name) {
-  AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = name;
   auto attached = attach(config);
   return attached.ok() ? *attached : nullptr;

@@ -73,7 +73,7 @@ enum Answer : int { well, refused, wrong, not_reached };
 enum class From : uint8_t { attaching, opening };
 
 // From an adapter's making to its last object: each of a program's usual calls once.
-Answer work(const AttachConfig& config, From from, long failing) {
+Answer work(const DeviceSpec& config, From from, long failing) {
   if (from == From::attaching) until_failure.store(failing);
   if (!attach(config).ok()) return refused;
   if (from == From::opening) until_failure.store(failing);
@@ -108,7 +108,7 @@ int answer_of(Child child) {
 
 // Each `stride`th of them, until there are no more.
 void fail_each(From from, long stride) {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "poor0";
   config.progress = Progress::thread;
   int good = 0, refusals = 0;
@@ -149,7 +149,7 @@ rlim_t address_space() {
 }
 
 // Queues until there is no more room, then all of them are destroyed, and a new one is made.
-int fill_the_address_space(const AttachConfig& config) {
+int fill_the_address_space(const DeviceSpec& config) {
   if (!attach(config).ok()) return 10;
   ibv_context* context = test::open_by_name(config.name.c_str());
   if (context == nullptr) return 11;
@@ -177,7 +177,7 @@ constexpr bool limits_work = true;
 #endif
 
 void the_address_space_may_be_used_up() {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "tight0";
   if (limits_work && !under_valgrind())
     EQUAL(answer_of([&] { return fill_the_address_space(config); }), 0);
@@ -202,7 +202,7 @@ bool use_up_the_reserve() {
   return ::setrlimit(RLIMIT_AS, &tight) == 0 && !memory_reserve::fill();
 }
 
-int ask_without_a_reserve(const AttachConfig& config) {
+int ask_without_a_reserve(const DeviceSpec& config) {
   if (!attach(config).ok()) return 10;
   ibv_context* context = test::open_by_name(config.name.c_str());
   if (context == nullptr) return 11;
@@ -224,7 +224,7 @@ int ask_without_a_reserve(const AttachConfig& config) {
 }
 
 void making_is_refused_and_destroying_runs() {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "empty0";
   if (limits_work && !under_valgrind())
     EQUAL(answer_of([&] { return ask_without_a_reserve(config); }), 0);

@@ -68,7 +68,7 @@ bool write_arrives(RcPair& pair, uint8_t value) {
 // The child's answer: 0, or which step went wrong.
 int child(void (*change)(), bool events) {
   ::alarm(20);
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "daemon0";
   config.progress = Progress::thread;
   if (!attach(config).ok()) return 1;

@@ -19,7 +19,7 @@ using kilim::test::RcPair;
 namespace {
 
 ibv_context* open_unhooked(const char* name) {
-  AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = name;
   return attach(config).ok() ? kilim::test::open_by_name(name) : nullptr;
 }

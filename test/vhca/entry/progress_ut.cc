@@ -33,7 +33,7 @@ using test::RcPair;
 namespace {
 
 ibv_context* open_threaded(const char* name) {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   config.progress = Progress::thread;
   return attach(config).ok() ? test::open_by_name(name) : nullptr;
@@ -172,7 +172,7 @@ class OwnPoller {
 void a_poller_of_its_own_costs_a_bounded_work() {
   constexpr uint64_t messages = 40, pages = 4;
   constexpr uint64_t looks = ProgressThread::store_looks;
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "own0";
   config.progress = Progress::thread;
   auto attached = attach(config);
@@ -207,7 +207,7 @@ void a_poller_of_its_own_costs_a_bounded_work() {
 void it_sleeps_after_so_many_turns() {
   constexpr uint64_t turns_max =
       2 * (ProgressThread::spin_turns + 2 * ProgressThread::store_looks + 8);
-  AttachConfig config;
+  DeviceSpec config;
   config.name = "turns0";
   config.progress = Progress::thread;
   auto attached = attach(config);

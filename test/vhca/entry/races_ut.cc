@@ -31,7 +31,7 @@ constexpr int rounds = 100;
 #endif
 
 Attached* attached(const char* name, const char* wire = "cable:races") {
-  AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   config.progress = Progress::thread;
   config.wires = {wire};

@@ -160,7 +160,7 @@ void refuses_a_name_twice() {
 }
 
 void guid_and_address_follow_from_the_seed() {
-  AttachConfig one, two;
+  DeviceSpec one, two;
   two.seed = 1;
   EQUAL(mac_of(one), mac_of(one));
   CU_ASSERT(mac_of(one) != mac_of(two));

@@ -23,7 +23,7 @@ using vhca::Journal;
 
 // The device of this name; attached at first use, for the whole process.
 inline Attached* attach_device(const char* name = "vhca0", const char* profile = "cx6dx") {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = name;
   config.profile = profile;
   auto attached = vhca::attach(config);

@@ -290,7 +290,7 @@ void a_list_holds_as_many_tags_as_were_asked_for() {
 }
 
 void wires_are_refused() {
-  kilim::vhca::AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = "vhca7";
   config.profile = "infiniband";
   config.wires = {"cable:none"};

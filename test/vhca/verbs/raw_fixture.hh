@@ -7,7 +7,7 @@
 namespace kilim::test {
 
 inline Attached* attach_wired(const char* name, const char* wire) {
-  kilim::vhca::AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = name;
   config.wires = {wire};
   auto attached = kilim::vhca::attach(config);

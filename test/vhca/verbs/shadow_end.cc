@@ -15,7 +15,7 @@ constexpr unsigned rights = all_access | IBV_ACCESS_MW_BIND;
 constexpr uint8_t macs[2][6] = {{2, 0x5d, 0, 0, 0, 1}, {2, 0x5d, 0, 0, 0, 2}};
 
 Attached* attach_end(const ShadowConfig& c, int number) {
-  vhca::AttachConfig config;
+  DeviceSpec config;
   config.name = c.name + std::to_string(number);
   config.wires = {c.wire + std::to_string(c.seed + static_cast<uint64_t>(number))};
   config.seed = c.seed + static_cast<uint64_t>(number);

@@ -13,7 +13,7 @@ constexpr uint32_t message = 60'000;  // of many packets
 constexpr int senders = 3;
 
 Attached* attach_to_cable(const char* name, uint64_t seed) {
-  kilim::vhca::AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = name;
   config.wires = {"cable:shared_wire"};
   config.seed = seed;
