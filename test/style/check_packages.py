@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What README's first command configures is content with the packages that it installs.
 
-Usage: check_packages.py ROOT [OPTION...]
+Usage: check_packages.py ROOT [KIND,... [OPTION...]]
 
-Shows pkg-config the files of the packages of kinds build and run (usertools/packages.txt) and of what they
-depend on, no others, and configures a folder as usertools/quickstart.sh does, or with these options of Meson.
-A machine on which everything is installed would not notice a dependency that a bare one lacks."""
+Shows pkg-config the files of the packages of kinds build and run, or of these (usertools/packages.txt), and of what
+they depend on, no others, and configures a folder as usertools/quickstart.sh does, or with these options of Meson.
+A machine on which everything is installed would not notice a dependency that a bare one lacks. That the others are
+hidden is seen where the packages of kind device do not do for the quickstart's options."""
 
 import os
 import re
@@ -14,17 +15,17 @@ import subprocess
 import sys
 import tempfile
 
-KINDS = ("build", "run")
+KINDS = "build,run"
 
 
 def said(*words, **more):
     return subprocess.run(words, capture_output=True, text=True, check=True, **more).stdout
 
 
-def wanted(root):
+def wanted(root, kinds):
     with open(os.path.join(root, "usertools/packages.txt"), encoding="utf-8") as f:
         rows = [line.split() for line in f if line.strip() and not line.startswith("#")]
-    return [name for kind, name in rows if kind in KINDS]
+    return [name for kind, name in rows if kind in kinds.split(",")]
 
 
 def with_dependencies(packages):
@@ -47,22 +48,29 @@ def own_options(root):
     return [word.removeprefix("new:") for word in call.group(1).split()]
 
 
-def main(root, options):
-    shown = pc_files(set(with_dependencies(wanted(root))))
+def configured(root, shown, options):
     with tempfile.TemporaryDirectory() as folder:
         packages = os.path.join(folder, "pkgconfig")
         os.mkdir(packages)
         for path in shown:
             os.symlink(path, os.path.join(packages, os.path.basename(path)))
-        options = options or own_options(root)
-        done = subprocess.run(["meson", "setup", os.path.join(folder, "build"), root, *options], capture_output=True,
+        return subprocess.run(["meson", "setup", os.path.join(folder, "build"), root, *options], capture_output=True,
                               text=True, check=False, env={**os.environ, "PKG_CONFIG_LIBDIR": packages})
+
+
+def main(root, kinds=KINDS, options=()):
+    shown = pc_files(set(with_dependencies(wanted(root, kinds))))
+    options = options or own_options(root)
+    done = configured(root, shown, options)
     print(f"{len(shown)} files of pkg-config, meson setup {' '.join(options)}")
     if done.returncode != 0 or not shown:
         print(done.stdout[-1500:], done.stderr[-500:])
+        return 1
+    if kinds == "device" and "libdpdk" not in configured(root, shown, own_options(root)).stdout:
+        print("a build of everything is content with these packages too: the others are not hidden")
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(*sys.argv[1:3], sys.argv[3:]))
