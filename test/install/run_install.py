@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs into a folder and uses what lies there as a stranger would.
 
-Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, documents, examples, plugin, project or subproject"""
+Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, vhca, documents, examples, plugin, project or subproject"""
 
 import concurrent.futures
 import glob
@@ -56,6 +56,31 @@ def tools(staged):
     for name in ("pcap_file.py", "kilim-dashboard.json"):
         assert os.path.exists(os.path.join(share, name)), name
     print("tools of the guides")
+
+
+def vhca(root, staged, version):
+    """A C99 program has the device by pkg-config kilim-vhca, and with it nothing of DPDK, Kilim or the C++ library."""
+    assert staged.flags("--modversion", "kilim-vhca") == [version]
+    library = os.path.join(staged.libdir, "libkilim_vhca.so")
+    assert "[libkilim_vhca.so.0]" in run("readelf", "-d", library), "SONAME"
+    for at in (library, os.path.join(staged.libdir, "libkilim-vhca.so"), os.path.join(staged.bindir, "kilim-vhca")):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", at))
+        assert not [name for name in needed if name.startswith(("librte_", "libnuma", "libkilim", "libibverbs"))], (at, needed)
+    with open(os.path.join(root, "drivers/vhca/api/vhca.h"), encoding="utf-8") as f:
+        declared = set(re.findall(r"^\w[^()\n]*\b(kilim_vhca_\w+)\(", f.read(), re.M))
+    shown = set(re.findall(r"\b(kilim_vhca_\w+)@@KILIM_VHCA_0", run("readelf", "-W", "--dyn-syms", library)))
+    assert declared == shown and len(shown) == 13, declared ^ shown
+    for name, compiler in (("gcc", ["gcc", "-std=c99"]), ("clang", ["clang", "-std=c99"])):
+        source = os.path.join(root, "test/install/vhca.c")
+        at = staged.compile(compiler, source, f"{staged.folder}/vhca-{name}.o", "kilim-vhca", "-D_DEFAULT_SOURCE", "-Wall",
+                            "-Wextra", "-Wpedantic", "-Werror")
+        program = staged.link(compiler, at, at[:-2], "kilim-vhca", "-Wl,--no-as-needed", "-libverbs")
+        for order in ("", "weak:3"):
+            said = run(program, env={**staged.env, "KILIM_VHCA_ORDER": order})
+            assert said.endswith(f"vhca {version}: right\n"), said
+        told = run(os.path.join(staged.bindir, "kilim-vhca"), "--name=cdoor", "--", program, "launched", env=staged.env)
+        assert told == "vhca: the launcher's\n", told
+    print("the device by C99, by gcc and clang")
 
 
 def documents(root, staged, version):
@@ -210,7 +235,7 @@ def main(arguments):
         if what == "subproject":
             subproject(root, folder, os.environ.get("KILIM_CHECK") == "long" or arguments[5:] == ["whole"])
         else:
-            kinds = {"programs": programs, "documents": documents, "examples": examples, "plugin": plugin, "project": project}
+            kinds = {"programs": programs, "vhca": vhca, "documents": documents, "examples": examples, "plugin": plugin, "project": project}
             kinds[what](root, Staged(build, folder), version)
     return 0
 
