@@ -8,9 +8,11 @@
 # where it mounts a sysfs, need one. A bare base is kept in ~/.cache/kilim for a week; it has minbase, ca-certificates
 # and git, and must not have a package of packages.txt. apt's sources and proxy are this machine's.
 #
-# Usage: usertools/fresh.sh [RELEASE] [--check] [--build FOLDER | --use FOLDER] [--keep] [--may-skip]
+# Usage: usertools/fresh.sh [RELEASE] [--check | --device] [--build FOLDER | --use FOLDER] [--keep] [--may-skip]
 #   RELEASE          bookworm (default), trixie, sid
 #   --check          the quick check there too
+#   --device         the virtual device alone: what drivers/vhca/README.md says, without DPDK; as root only
+#                    what it says first, which installs packages
 #   --build FOLDER   make the root in FOLDER, install and build there, run nothing and leave it for --use
 #   --use FOLDER     the rest, in the root that --build left; then it is removed
 #   --keep           leave the root behind and say where it is
@@ -18,14 +20,15 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-check=no build= use= keep=no may_skip=no
+check=no device=no build= use= keep=no may_skip=no
 others=()
-options "... check build= use= keep" "may-skip" "$@"
+options "... check device build= use= keep" "may-skip" "$@"
 [ ${#words[@]} -gt 0 ] && may_skip=yes
 release=${others[0]:-bookworm}
 [ ${#others[@]} -le 1 ] || fail "one release at a time, not ${others[*]}"
 [[ $release =~ ^[a-z]+$ ]] || fail "$release is no release: bookworm, trixie or sid, for example"
 [ -z "$build" ] || [ -z "$use" ] || fail "--build makes a root and --use goes on with one: not both at once"
+[ $device = no ] || [ "$check$build$use" = no ] || fail "--device installs, builds and runs by itself: neither --check, --build nor --use"
 exec < /dev/null
 
 HUGE_TOTAL=$HUGE/nr_hugepages
@@ -150,10 +153,11 @@ make_root() {
   say "$release, commit $(git -C "$root$TREE" log -1 --format='%h %s')"
 }
 
-# What README says, in its order: its first command, then its blocks `sh run` and `sh fresh`.
+# What README, or another document, says, in its order: its first command, then its blocks `sh run` and `sh fresh`.
 read_readme() {
-  mapfile -t said < <(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$ROOT/test/style/commands.py" "$root$TREE")
-  [ ${#said[@]} -gt 1 ] || fail "README names no command to run"
+  local document=${1:-README.md}
+  mapfile -t said < <(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$ROOT/test/style/commands.py" "$root$TREE" "run fresh" "$document")
+  [ ${#said[@]} -gt 1 ] || fail "$document names no command to run"
   first=${said[0]}
 }
 
@@ -182,6 +186,25 @@ run_readme() {
   return $failed
 }
 
+# The device alone: packages as root, all else as an ordinary user, and neither DPDK nor libnuma is there at the end.
+no_dpdk() { ! enter root "pkg-config --exists libdpdk || pkg-config --exists numa"; }
+
+run_device() {
+  local line failed=0
+  read_readme drivers/vhca/README.md
+  step "$first" enter root "$first" || return 1
+  step "neither DPDK nor libnuma is there" no_dpdk || failed=1
+  chown -R --reference="$root/home/newcomer" "$root$TREE"
+  for line in "${said[@]:1}"; do step "$line" enter newcomer "$line" || failed=1; done
+  return $failed
+}
+
+if [ $device = yes ]; then
+  make_root
+  run_device || { say "fresh.sh: failed" >&2 && exit 1; }
+  say "fresh.sh: ok"
+  exit 0
+fi
 if [ -n "$use" ]; then
   root=$(realpath "$use")
   [ -d "$root$TREE" ] || { root= && fail "$use is no root that --build left"; }

@@ -2,8 +2,9 @@
 """The commands of the documents: fenced blocks of a shell, code spans that begin as a command of this tree
 does, and the head comments of the examples.
 
-Usage: commands.py ROOT [run]   README's first command, then each line of its blocks `sh run` and `sh fresh`
-                                (without those that only a machine of their own should run)"""
+Usage: commands.py ROOT [MARKS [DOCUMENT]]   README's first command, or that of another document, then each line of its
+                                             blocks `sh run` and `sh fresh` (MARKS `run`: without those that only a
+                                             machine of their own should run)"""
 
 import glob
 import os
@@ -26,7 +27,7 @@ class Block:
 
 
 def documents(root):
-    found = [os.path.join(root, name) for name in ("README.md", "CONTRIBUTING.md")]
+    found = [os.path.join(root, name) for name in ("README.md", "CONTRIBUTING.md", "drivers/vhca/README.md")]
     return found + sorted(glob.glob(os.path.join(root, "doc/**/*.md"), recursive=True))
 
 
@@ -107,9 +108,9 @@ def typed(text):
             yield row
 
 
-def main(root, marks="run fresh"):
-    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
-        blocks = list(blocks_of("README.md", f.read()))
+def main(root, marks="run fresh", document="README.md"):
+    with open(os.path.join(root, document), encoding="utf-8") as f:
+        blocks = list(blocks_of(document, f.read()))
     print(next(typed(blocks[0].text)))
     for block in blocks:
         for row in typed(block.text) if block.runs or (block.fresh and "fresh" in marks) else ():
@@ -117,4 +118,4 @@ def main(root, marks="run fresh"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:4])
