@@ -106,7 +106,7 @@ std::string unknown(const char* key) {
   for (const attach::Word& w : device_words()) known.push_back(w.name);
   std::string why =
       std::string("devarg ") + key + " is unknown" + nearest_hint(key, known) + "; known are";
-  for (const std::string_view name : known) why += " " + std::string(name) + "=";
+  for (const std::string_view name : known) why.append(1, ' ').append(name).append(1, '=');
   return why;
 }
 
