@@ -139,7 +139,7 @@ uint32_t run_csum(Stream& s) noexcept {
   const pool::TxWord word = word_of(s);
   const std::span<pool::Handle> all = std::span(s.packets).first(n);
   for (std::size_t i = 0, pieces; i < n; i += pieces) {
-    pieces = burst::detail::chain_length(all.subspan(i));
+    pieces = burst::chain_length(all.subspan(i));
     handle(s, all.subspan(i, pieces), word);
   }
   send_or_drop(s, all);

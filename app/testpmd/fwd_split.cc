@@ -76,7 +76,7 @@ struct Sorted {
 Sorted sort(Stream& s, std::span<pool::Handle> in, bool keys_under_way) noexcept {
   Sorted out;
   for (std::size_t i = 0, length; i < in.size(); i += length) {
-    length = burst::detail::chain_length(in.subspan(i));
+    length = burst::chain_length(in.subspan(i));
     const std::span<pool::Handle> chain = in.subspan(i, length);
     swap_addresses(s.cache->arena().bytes(chain[0]));
     chooser::Way way = chooser::Way::gather_list;

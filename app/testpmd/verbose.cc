@@ -40,7 +40,7 @@ void show_packets(const Stream& s, std::span<const pool::Handle> packets) noexce
   std::printf("port %u/queue %u: received %u packets\n", s.rx_port, s.rx_queue,
               count_packets(packets));
   for (std::size_t i = 0, pieces; i < packets.size(); i += pieces) {
-    pieces = burst::detail::chain_length(packets.subspan(i));
+    pieces = burst::chain_length(packets.subspan(i));
     uint32_t length = 0;
     for (const pool::Handle h : packets.subspan(i, pieces)) length += h.length;
     const std::span<const std::byte> frame = s.cache->arena().bytes(packets[i]);

@@ -43,8 +43,8 @@ std::vector<std::byte> connected(lint::Bytes w, lint::QueueKind kind) {
   std::vector<std::byte> out(w.begin(), w.end());
   if (w.size() < sizeof(prm::CtrlSeg)) return out;
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(lint::segment_at<prm::CtrlSeg>(w, 0)));
-  const std::size_t there = lint::detail::data_at(w, op, kind);
-  const std::size_t here = lint::detail::data_at(w, op, lint::QueueKind::connected);
+  const std::size_t there = lint::data_at(w, op, kind);
+  const std::size_t here = lint::data_at(w, op, lint::QueueKind::connected);
   if (there <= here) return out;
   const auto from = out.begin() + sizeof(prm::CtrlSeg);
   out.erase(from, from + static_cast<std::ptrdiff_t>(
@@ -67,15 +67,15 @@ void each_key(lint::Bytes w, F f) {
   const auto c = lint::segment_at<prm::CtrlSeg>(w, 0);
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
   if (op == Opcode::umr) {
-    for (std::size_t at = lint::detail::list_at; at + 16 <= w.size(); at += 16) {
+    for (std::size_t at = lint::list_at; at + 16 <= w.size(); at += 16) {
       const auto k = lint::segment_at<prm::Klm>(w, at);
       if (k.mkey.host() != 0) f(at + 4, k.address.host(), k.byte_count.host());
     }
     return;
   }
   uint64_t bytes = 0;
-  std::size_t at = lint::detail::data_at(w, op, lint::QueueKind::connected);
-  const auto head = lint::detail::head_of(op);
+  std::size_t at = lint::data_at(w, op, lint::QueueKind::connected);
+  const auto head = lint::head_of(op);
   while (at != 0 && at + 16 <= w.size()) {
     const auto d = lint::segment_at<prm::DataSeg>(w, at);
     const uint32_t n = d.byte_count.host();

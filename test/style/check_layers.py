@@ -27,6 +27,8 @@ ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
 SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
 OWN_NAMES = ("test/support/", "test/oracle/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+# The part of a library room that is nobody else's.
+INNER = re.compile(r"\b((?:\w+::)+)detail\b")
 FENCE = re.compile(r"\b(atomic_thread_fence|atomic_signal_fence|_mm_[slm]fence|__sync_synchronize|"
                    r"__atomic_(thread|signal)_fence|rte_(smp_|io_)?[rw]?mb|"
                    r"__builtin_ia32_[slm]fence)\b|\b(asm|__asm__)\b.*\bmemory\b")
@@ -181,6 +183,8 @@ class Checker:
             self.fences(path, text)
         for number, what in endings.check(path, text):
             self.report(path, number, what)
+        if room and path.split("/")[0] != "test":
+            self.inner_names(path, room, code)
         if room and room.hot and path.endswith(".hh"):
             self.hot_header(path, code)
         for f in source.functions(text):
@@ -247,6 +251,13 @@ class Checker:
         for number, line in enumerate(code.splitlines(), 1):
             if re.search(r"\bCU_ASSERT_(STRING_)?EQUAL(_FATAL)?\b", line):
                 self.report(path, number, "CU_ASSERT_EQUAL says neither value: EQUAL says both")
+
+    def inner_names(self, path, room, code):
+        others = {r.split("/")[-1] for r in self.rooms if r.startswith("kilim/")} - {room.name.split("/")[-1]}
+        for number, line in enumerate(code.splitlines(), 1):
+            for m in INNER.finditer(line):
+                if others & set(m.group(1).split("::")):
+                    self.report(path, number, f"{m.group(0)} is another room's own: it needs a name outside detail")
 
     def fences(self, path, text):
         kept = source.blank(text, keep_includes=True)

@@ -111,6 +111,8 @@ SEEDS = (
      "pthread_join() without an end"),
     ("a child that is waited for without an end", PORT, "void f() { waitpid(child, &s, 0); }\n",
      "waitpid() without an end"),
+    ("another room's own names", PORT, "int i = queue::detail::n + port::detail::n;\n", "queue::detail is another"),
+    ("another room's own names in full", PORT, "int i = kilim::queue::sub::detail::n;\n", "another room's own"),
     ("a macro of no house", BASE, "#define MIN(a, b) a\n", "macro MIN"),
     ("a comparison that says no value", "test/kilim/be_ut.cc",
      "void f() { CU_ASSERT_EQUAL(a, b); }\n", "EQUAL says both"),

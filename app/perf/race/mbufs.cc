@@ -54,7 +54,7 @@ void KilimMbufs::make_tx(bool offloads) {
   tx.fast_free = !offloads;
   tx.tags = tx.checksums = offloads;
   tx.max_tso = offloads ? 1 << 18 : 0;
-  tx.max_frame = queue::detail::max_frame;
+  tx.max_frame = queue::max_frame;
   tx.plain_least = queue::ether_header_bytes;
   tx.keys.use(memory);
 }

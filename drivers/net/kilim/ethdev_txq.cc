@@ -48,7 +48,7 @@ void Ethdev::release_tx(uint16_t queue) noexcept {
 // device tells an MTU, with a header and two tags.
 uint32_t Ethdev::longest_sent() noexcept {
   const auto info = port_.device().port(port_.number());
-  return info && info->frame_mtu != 0 ? info->frame_mtu + around_mtu : queue::detail::max_frame;
+  return info && info->frame_mtu != 0 ? info->frame_mtu + around_mtu : queue::max_frame;
 }
 
 int Ethdev::make_tx(uint16_t number) noexcept {

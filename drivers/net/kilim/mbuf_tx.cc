@@ -163,7 +163,7 @@ namespace {
   if (n == 0) return 0;
   bytes += sum;
   const Octowords ds{wqe_heads + n};
-  queue::detail::store_eth(c.line() + octoword_bytes, 0);
+  queue::store_eth(c.line() + octoword_bytes, 0);
   c.control(n == 1 ? prm::Opcode::send : prm::Opcode::enhanced_mpsw, ds, unsignalled.flags, 0);
   c.advance(wqebbs_for(ds).value(), 0);
   q.head += n;
@@ -247,7 +247,7 @@ int refusal_of(const MbufTx& q, const rte_mbuf& m) noexcept {
   if (!read_request(q, m, r)) return EINVAL;
   const uint32_t tag = r.head.tag != 0 && r.inlined != 0 ? queue::vlan_tag_bytes : 0;
   const uint32_t pieces = r.inlined == m.pkt_len ? 0 : m.nb_segs;
-  return queue::detail::heads_with(r.inlined + tag) + pieces > prm::max_ds ? EINVAL : 0;
+  return queue::heads_with(r.inlined + tag) + pieces > prm::max_ds ? EINVAL : 0;
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ inline constexpr uint32_t flag_mark = 0xffffff;
   }
   if ((e.outer_l3_tunneled & prm::cqe::tunneled) != 0)
     m.packet_type =
-        burst::tunnel_types[burst::detail::tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc)];
+        burst::tunnel_types[burst::tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc)];
   if (q.stamp_offset < 0) return;
   *RTE_MBUF_DYNFIELD(&m, q.stamp_offset, rte_mbuf_timestamp_t*) = e.timestamp.host();
   m.ol_flags |= q.stamp_flag;

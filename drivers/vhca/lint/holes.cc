@@ -40,8 +40,7 @@ void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
   DataList data;
   const prm::lint::QueueKind kind = queue_kind(q.qp->type);
   const Bytes bytes{wqe.bytes.data(), wqe.ds * std::size_t{octoword_bytes}};
-  const std::size_t at =
-      prm::lint::detail::data_at(bytes, static_cast<prm::Opcode>(wqe.opcode), kind);
+  const std::size_t at = prm::lint::data_at(bytes, static_cast<prm::Opcode>(wqe.opcode), kind);
   if (at == 0 || !decode_data(bytes, at, data)) return;
   for (const Segment& s : std::span(data.segments).first(data.count)) {
     const Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);

@@ -28,12 +28,11 @@ bool changes_key(Opcode op) noexcept {
 
 // The key of a UMR or an invalidation as it is called afterwards.
 LintKey key_after(std::span<const std::byte> wqe, const prm::CtrlSeg& ctrl) noexcept {
-  namespace detail = prm::lint::detail;
   LintKey key{ctrl.imm.host(), Use::change};
   key.frees = prm::ctrl::opcode::get(ctrl) != static_cast<uint8_t>(Opcode::umr);
-  if (key.frees || wqe.size() < detail::list_at) return key;
-  const auto c = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, detail::umr_ctrl_at);
-  const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, detail::mkey_at);
+  if (key.frees || wqe.size() < prm::lint::list_at) return key;
+  const auto c = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, prm::lint::umr_ctrl_at);
+  const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, prm::lint::mkey_at);
   const uint64_t mask = c.mkey_mask.host();
   if ((mask & prm::umr::mask_mkey) != 0) key.key = (key.key & ~0xffu) | prm::mkey::tag::get(m);
   key.frees = (mask & prm::umr::mask_free) != 0 && (m.free & prm::mkey::free) != 0;
@@ -97,20 +96,20 @@ void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexc
   const uint32_t depth = around_.profile->max_indirection;
   if (changes_key(op)) {
     w.add(key_after(bytes, ctrl));
-    if (op == Opcode::umr && bytes.size() == prm::lint::detail::list_at + sizeof(prm::DataSeg))
+    if (op == Opcode::umr && bytes.size() == prm::lint::list_at + sizeof(prm::DataSeg))
       add_key(w, prm::lint::segment_at<prm::DataSeg>(bytes, bytes.size() - 16).lkey.host(),
               Use::local, depth);
     return;
   }
   const prm::lint::QueueKind kind = queue_kind(q.qp->type);
-  const auto head = prm::lint::detail::head_of(op);
+  const auto head = prm::lint::head_of(op);
   if (!head.data) return;
   w.answers = head.answer;
-  const std::size_t remote = prm::lint::detail::remote_at(bytes, kind);
+  const std::size_t remote = prm::lint::remote_at(bytes, kind);
   if (head.remote && q.qp->loopback)
     add_key(w, prm::lint::segment_at<prm::RaddrSeg>(bytes, remote).rkey.host(), Use::remote, depth);
   DataList data;
-  if (!decode_data(bytes, prm::lint::detail::data_at(bytes, op, kind), data)) return;
+  if (!decode_data(bytes, prm::lint::data_at(bytes, op, kind), data)) return;
   for (const Segment& s : std::span(data.segments).first(data.count)) {
     if (!s.immediate) add_key(w, s.key, Use::local, depth);
   }

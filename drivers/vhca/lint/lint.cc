@@ -211,7 +211,7 @@ void Lint::check_empty_inline(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
   const auto ctrl = prm::lint::segment_at<prm::CtrlSeg>(bytes, 0);
   const auto op = static_cast<prm::Opcode>(prm::ctrl::opcode::get(ctrl));
   const std::size_t end = prm::ctrl::ds::get(ctrl) * std::size_t{octoword_bytes};
-  const std::size_t at = prm::lint::detail::data_at(bytes, op, queue_kind(q.qp->type));
+  const std::size_t at = prm::lint::data_at(bytes, op, queue_kind(q.qp->type));
   if (at == 0 || at + sizeof(prm::DataSeg) != end || end > bytes.size()) return;
   const auto d = prm::lint::segment_at<prm::DataSeg>(bytes, at);
   if (d.byte_count.host() == prm::inline_flag && spans(q.qp->qpn, d))

@@ -76,13 +76,6 @@ constexpr uint32_t tunnel_type(uint8_t l4_hdr_type_etc, bool outer_ipv6) noexcep
   }
 }
 
-// The place in a table of types with tunnels: l4_hdr_type_etc without its lowest two bits, which no
-// type depends on, then those of outer_l3_tunneled.
-constexpr uint32_t tunnel_place(uint8_t outer_l3_tunneled, uint8_t l4_hdr_type_etc) noexcept {
-  constexpr uint32_t both = prm::cqe::tunneled | prm::cqe::outer_ipv6;
-  return (outer_l3_tunneled & both) << 6 | uint32_t{l4_hdr_type_etc} >> 2;
-}
-
 constexpr std::array<uint32_t, 256> make_tunnel_types() noexcept {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < table.size(); i++) {
@@ -96,14 +89,20 @@ constexpr std::array<uint32_t, 256> make_tunnel_types() noexcept {
 
 }  // namespace detail
 
+// The place in a table of types with tunnels: l4_hdr_type_etc without its lowest two bits, which no
+// type depends on, then those of outer_l3_tunneled.
+constexpr uint32_t tunnel_place(uint8_t outer_l3_tunneled, uint8_t l4_hdr_type_etc) noexcept {
+  constexpr uint32_t both = prm::cqe::tunneled | prm::cqe::outer_ipv6;
+  return (outer_l3_tunneled & both) << 6 | uint32_t{l4_hdr_type_etc} >> 2;
+}
+
 // RTE_PTYPE_* by a CQE's l4_hdr_type_etc.
 inline constexpr std::array<uint32_t, 256> packet_types = detail::make_packet_types();
-// The same where the device tells of tunnels, by detail::tunnel_place().
+// The same where the device tells of tunnels, by tunnel_place().
 inline constexpr std::array<uint32_t, 256> tunnel_types = detail::make_tunnel_types();
 static_assert([] {
   for (uint32_t i = 0; i < packet_types.size(); i++)
-    if (tunnel_types[detail::tunnel_place(0, static_cast<uint8_t>(i))] != packet_types[i])
-      return false;
+    if (tunnel_types[tunnel_place(0, static_cast<uint8_t>(i))] != packet_types[i]) return false;
   return true;
 }());
 
@@ -114,7 +113,7 @@ constexpr const uint32_t* type_table() noexcept {
 }
 template <RxConfig C>
 constexpr uint32_t type_place(const prm::Cqe& e) noexcept {
-  if constexpr (C.tunnel) return detail::tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc);
+  if constexpr (C.tunnel) return tunnel_place(e.outer_l3_tunneled, e.l4_hdr_type_etc);
   return e.l4_hdr_type_etc;
 }
 template <RxConfig C>

@@ -25,18 +25,18 @@ namespace kilim::burst {
 // 16 bytes of it.
 inline constexpr uint32_t max_pieces = prm::max_ds - 2;
 
-namespace detail {
-
-// Every WQE of a burst but the last. If the queue fails, only its first error makes a CQE; the
-// flushed WQEs make none.
-inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error};
-
 // Number of handles of the packet that starts at in[0]; 0: it does not end within `in`.
 inline uint32_t chain_length(std::span<const pool::Handle> in) noexcept {
   for (uint32_t i = 0; i < in.size(); i++)
     if (!in[i].has(pool::Handle::more)) return i + 1;
   return 0;
 }
+
+namespace detail {
+
+// Every WQE of a burst but the last. If the queue fails, only its first error makes a CQE; the
+// flushed WQEs make none.
+inline constexpr queue::Wr unsignalled{.flags = queue::WrFlags::only_first_error};
 
 // A piece without its first `used` bytes.
 inline queue::Sge piece_of(const TxQueue& q, pool::Handle h, uint32_t used = 0) noexcept {

@@ -18,7 +18,7 @@ using prm::Opcode;
 using prm::Syndrome;
 using prm::Text;
 
-namespace layout = prm::lint::detail;
+namespace layout = prm::lint;
 
 using detail::explain_range;
 using detail::Range;

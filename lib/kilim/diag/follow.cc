@@ -68,9 +68,9 @@ void Follow::change(prm::lint::Bytes wqe, const prm::CtrlSeg& c, prm::lint::Find
   }
   changed_[index] = here;
   bool frees = static_cast<Opcode>(prm::ctrl::opcode::get(c)) == Opcode::local_inval;
-  if (!frees && wqe.size() >= prm::lint::detail::list_at) {
-    const auto u = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, prm::lint::detail::umr_ctrl_at);
-    const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, prm::lint::detail::mkey_at);
+  if (!frees && wqe.size() >= prm::lint::list_at) {
+    const auto u = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, prm::lint::umr_ctrl_at);
+    const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, prm::lint::mkey_at);
     const uint64_t mask = u.mkey_mask.host();
     if ((mask & prm::umr::mask_mkey) != 0) key = (key & ~0xffu) | prm::mkey::tag::get(m);
     frees = (mask & prm::umr::mask_free) != 0 && (m.free & prm::mkey::free) != 0;
@@ -106,13 +106,13 @@ prm::lint::Findings Follow::next(prm::lint::Bytes wqe) {
 
 void Follow::use_all(prm::lint::Bytes wqe, const prm::CtrlSeg& c, prm::lint::Findings& f) {
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
-  const auto head = prm::lint::detail::head_of(op);
+  const auto head = prm::lint::head_of(op);
   if (!head.data) return;
   if (head.remote) {
-    const std::size_t at = prm::lint::detail::remote_at(wqe, kind_);
+    const std::size_t at = prm::lint::remote_at(wqe, kind_);
     use(prm::lint::segment_at<prm::RaddrSeg>(wqe, at).rkey.host(), c, head.answer, f);
   }
-  std::size_t at = prm::lint::detail::data_at(wqe, op, kind_);
+  std::size_t at = prm::lint::data_at(wqe, op, kind_);
   while (at + sizeof(prm::DataSeg) <= wqe.size()) {
     const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, at);
     const uint32_t n = d.byte_count.host();

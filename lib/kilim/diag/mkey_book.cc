@@ -74,7 +74,7 @@ void MkeyBook::learn(prm::lint::Bytes wqe, uint32_t lcore, prm::lint::QueueKind 
   wqe = wqe.first(std::min<std::size_t>(wqe.size(), prm::ctrl::ds::get(c) * 16));
   const auto op = static_cast<Opcode>(prm::ctrl::opcode::get(c));
   if (op == Opcode::umr) return learn_umr(wqe, c, lcore);
-  std::size_t at = prm::lint::detail::data_at(wqe, op, kind);
+  std::size_t at = prm::lint::data_at(wqe, op, kind);
   for (; at != 0 && at + sizeof(prm::DataSeg) <= wqe.size(); at += sizeof(prm::DataSeg)) {
     const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, at);
     if ((d.byte_count.host() & prm::inline_flag) != 0) return;
@@ -83,9 +83,9 @@ void MkeyBook::learn(prm::lint::Bytes wqe, uint32_t lcore, prm::lint::QueueKind 
 }
 
 void MkeyBook::learn_umr(prm::lint::Bytes wqe, const prm::CtrlSeg& c, uint32_t lcore) {
-  if (wqe.size() < prm::lint::detail::list_at) return;
-  const auto u = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, prm::lint::detail::umr_ctrl_at);
-  const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, prm::lint::detail::mkey_at);
+  if (wqe.size() < prm::lint::list_at) return;
+  const auto u = prm::lint::segment_at<prm::UmrCtrlSeg>(wqe, prm::lint::umr_ctrl_at);
+  const auto m = prm::lint::segment_at<prm::MkeyContextSeg>(wqe, prm::lint::mkey_at);
   const uint64_t mask = u.mkey_mask.host();
   MkeyRecord& k = keys_[c.imm.host() >> 8];
   if (k.key == 0 || (mask & umr::mask_mkey) == 0) k.key = c.imm.host();
@@ -109,8 +109,8 @@ void MkeyBook::learn_umr(prm::lint::Bytes wqe, const prm::CtrlSeg& c, uint32_t l
 // not mapped any more. process_vm_readv(2) reads it, as a load of an unmapped page would be a
 // SIGSEGV.
 std::vector<std::byte> MkeyBook::stored_list(prm::lint::Bytes wqe, std::size_t bytes) const {
-  if (prm::lint::detail::list_at + sizeof(prm::DataSeg) > wqe.size()) return {};
-  const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, prm::lint::detail::list_at);
+  if (prm::lint::list_at + sizeof(prm::DataSeg) > wqe.size()) return {};
+  const auto d = prm::lint::segment_at<prm::DataSeg>(wqe, prm::lint::list_at);
   const MkeyRecord* r = find(d.lkey.host());
   const uint64_t at = d.addr.host();
   if (r == nullptr || r->indirect() || r->key != d.lkey.host() || at < r->start) return {};
@@ -133,7 +133,7 @@ void MkeyBook::parse_list(MkeyRecord& k, prm::lint::Bytes wqe, const prm::UmrCtr
       patches ? u.translation_offset.host() | uint64_t{u.translation_offset_47_16.host()} << 16 : 0;
   std::size_t count = u.klm_octowords.host();
   std::vector<std::byte> stored;
-  prm::lint::Bytes list = wqe.subspan(prm::lint::detail::list_at);
+  prm::lint::Bytes list = wqe.subspan(prm::lint::list_at);
   if ((u.flags & umr::inline_list) == 0) {
     stored = stored_list(wqe, count * sizeof(prm::Klm));
     list = stored;

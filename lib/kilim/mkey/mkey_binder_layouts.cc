@@ -26,7 +26,7 @@ void adopt_entity_size(Mkey& key, const umr::Layout& layout) noexcept {
 
 const umr::View* plain_inline(const umr::UmrContext& context, const umr::Layout& layout) noexcept {
   const auto* v = std::get_if<umr::View>(&layout);
-  const bool is = v != nullptr && umr::detail::goes_inline(context, umr::klm_octowords(v->count));
+  const bool is = v != nullptr && umr::goes_inline(context, umr::klm_octowords(v->count));
   return is ? v : nullptr;
 }
 
@@ -34,9 +34,9 @@ const umr::View* plain_inline(const umr::UmrContext& context, const umr::Layout&
 Outcome dry_run_inline(queue::WqeCursor& c, const umr::UmrContext& context,
                        const umr::ListRequest& r, const umr::View& v) noexcept {
   const uint32_t wqebbs = 2 + umr::klm_octowords(v.count) / umr::klms_per_line;
-  if (const Outcome o = umr::detail::check_nesting(context); !o.ok()) return o;
-  if (const Outcome o = umr::detail::check_itself(r.key, v.pieces, v.count); !o.ok()) return o;
-  if (const Outcome o = umr::detail::check_inline(c, r, v.count, wqebbs); !o.ok()) return o;
+  if (const Outcome o = umr::check_nesting(context); !o.ok()) return o;
+  if (const Outcome o = umr::check_itself(r.key, v.pieces, v.count); !o.ok()) return o;
+  if (const Outcome o = umr::check_inline(c, r, v.count, wqebbs); !o.ok()) return o;
   c.advance(wqebbs, 0);
   return {};
 }

@@ -183,7 +183,7 @@ uint32_t PacketGather::gather_chains(std::span<const pool::Handle> chains) noexc
   queue::WqeCursor c{queue_->sq()};
   uint32_t packets = 0, keys = 0, taken = 0;
   for (uint32_t length; taken < chains.size(); taken += length, packets++) {
-    length = burst::detail::chain_length(chains.subspan(taken));
+    length = burst::chain_length(chains.subspan(taken));
     if (length == 0 || length > config_.pieces || gathering_.room() < config_.handles_a_key())
       break;
     if (length == 1) {

@@ -42,15 +42,15 @@ inline void dump_klms(Text& t, lint::Bytes w, std::size_t at) noexcept {
 }
 
 inline void dump_umr(Text& t, lint::Bytes w) noexcept {
-  if (w.size() < lint::detail::list_at) return;
-  const auto c = lint::segment_at<UmrCtrlSeg>(w, lint::detail::umr_ctrl_at);
-  const auto m = lint::segment_at<MkeyContextSeg>(w, lint::detail::mkey_at);
+  if (w.size() < lint::list_at) return;
+  const auto c = lint::segment_at<UmrCtrlSeg>(w, lint::umr_ctrl_at);
+  const auto m = lint::segment_at<MkeyContextSeg>(w, lint::mkey_at);
   t.put("; umr flags ").hex(c.flags).put(" octowords ").dec(c.klm_octowords.host());
   t.put(" offset ").dec(c.translation_offset.host()).put(" mask ").hex(c.mkey_mask.host());
   t.put("; key free ").hex(m.free).put(" access ").hex(m.access_flags);
   t.put(" qpn_tag ").hex(m.qpn_mkey.host()).put(" start ").hex(m.start_addr.host());
   t.put(" length ").hex(m.len.host());
-  dump_klms(t, w, lint::detail::list_at);
+  dump_klms(t, w, lint::list_at);
 }
 
 inline void dump_data(Text& t, lint::Bytes w, std::size_t at) noexcept {
@@ -97,7 +97,7 @@ inline void dump_av(Text& t, lint::Bytes w, bool dynamic) noexcept {
 }
 
 inline void dump_way(Text& t, lint::Bytes w, lint::QueueKind kind) noexcept {
-  const std::size_t bytes = lint::detail::address_bytes(w, kind);
+  const std::size_t bytes = lint::address_bytes(w, kind);
   if (bytes == 0 || w.size() < sizeof(CtrlSeg) + bytes) return;
   if (kind != lint::QueueKind::xrc) return dump_av(t, w, kind == lint::QueueKind::dynamic);
   const auto to = lint::segment_at<XrcSeg>(w, sizeof(CtrlSeg));
@@ -105,15 +105,15 @@ inline void dump_way(Text& t, lint::Bytes w, lint::QueueKind kind) noexcept {
 }
 
 inline void dump_transfer(Text& t, lint::Bytes w, Opcode op, lint::QueueKind kind) noexcept {
-  const lint::detail::Head head = lint::detail::head_of(op);
+  const lint::Head head = lint::head_of(op);
   if (!head.data) return;
   if (head.addressed) dump_way(t, w, kind);
-  const std::size_t remote = lint::detail::remote_at(w, kind);
+  const std::size_t remote = lint::remote_at(w, kind);
   if (head.remote && remote + sizeof(RaddrSeg) <= w.size()) {
     const auto r = lint::segment_at<RaddrSeg>(w, remote);
     t.put("; remote key ").hex(r.rkey.host()).put(" at ").hex(r.raddr.host());
   }
-  dump_data(t, w, lint::detail::data_at(w, op, kind));
+  dump_data(t, w, lint::data_at(w, op, kind));
 }
 
 }  // namespace detail

@@ -36,12 +36,80 @@ constexpr T segment_at(Bytes wqe, std::size_t at) noexcept {
   return std::bit_cast<T>(raw);
 }
 
-namespace detail {
-
-constexpr std::size_t seg = octoword_bytes;
+// Byte offsets in a UMR WQE.
 constexpr std::size_t umr_ctrl_at = sizeof(CtrlSeg);
 constexpr std::size_t mkey_at = umr_ctrl_at + sizeof(UmrCtrlSeg);
 constexpr std::size_t list_at = mkey_at + sizeof(MkeyContextSeg);
+
+// Bytes of an Ethernet segment with its inline header; 0: it does not fit.
+constexpr std::size_t eth_bytes(Bytes w, std::size_t at) noexcept {
+  if (at + sizeof(EthSeg) > w.size()) return 0;
+  const auto eth = segment_at<EthSeg>(w, at);
+  constexpr uint32_t within = sizeof(eth.inline_hdr_start);
+  const uint32_t n = eth.inline_hdr_sz.host() & 0x3ff;
+  return sizeof(EthSeg) + round_up(n > within ? n - within : 0, octoword_bytes);
+}
+
+// Bytes of the address vector (16 without the bit `extended`) or the XRC segment; 0: has neither.
+constexpr std::size_t address_bytes(Bytes w, QueueKind kind) noexcept {
+  if (kind == QueueKind::xrc) return sizeof(XrcSeg);
+  if (kind != QueueKind::datagram && kind != QueueKind::dynamic) return 0;
+  constexpr std::size_t flag_at = sizeof(CtrlSeg) + offsetof(AvSeg, dqp);
+  const bool cut = flag_at + sizeof(be32) > w.size();
+  return cut || segment_at<be32>(w, flag_at).host() >> 31 != 0 ? sizeof(AvSeg) : short_av_bytes;
+}
+
+// Byte offset of the remote address segment, if the opcode has one.
+constexpr std::size_t remote_at(Bytes w, QueueKind kind) noexcept {
+  return sizeof(CtrlSeg) + address_bytes(w, kind);
+}
+
+// What an opcode has between the control segment and the data.
+struct Head {
+  std::size_t bytes = 0;   // of segments other than the address vector
+  bool addressed = false;  // an address vector or XRC segment, on queues that have them
+  bool remote = false;     // a remote address segment, included in `bytes`
+  bool data = false;       // data segments follow
+  bool answer = false;     // the data segments are written by a response
+};
+constexpr Head head_of(Opcode op) noexcept {
+  constexpr std::size_t metadata = 16;  // the MMO metadata segment
+  switch (op) {
+    case Opcode::send:
+    case Opcode::send_imm:
+    case Opcode::send_inval:
+    case Opcode::enhanced_mpsw:
+    case Opcode::tso:
+      return {0, true, false, true, false};
+    case Opcode::rdma_write:
+    case Opcode::rdma_write_imm:
+      return {sizeof(RaddrSeg), true, true, true, false};
+    case Opcode::rdma_read:
+      return {sizeof(RaddrSeg), true, true, true, true};
+    case Opcode::atomic_cs:
+    case Opcode::atomic_fa:
+      return {sizeof(RaddrSeg) + sizeof(AtomicSeg), true, true, true, true};
+    case Opcode::mmo:
+      return {metadata, false, false, true, false};
+    default:
+      return {};  // the layout is not known, and is not checked
+  }
+}
+
+// Byte offset of the first data segment; 0: the opcode has none that are known.
+constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
+  const Head head = head_of(op);
+  if (!head.data) return 0;
+  const std::size_t at =
+      sizeof(CtrlSeg) + (head.addressed ? address_bytes(w, kind) : 0) + head.bytes;
+  if (kind != QueueKind::raw_packet) return at;
+  const std::size_t eth = eth_bytes(w, at);
+  return at + (eth != 0 ? eth : sizeof(EthSeg));
+}
+
+namespace detail {
+
+constexpr std::size_t seg = octoword_bytes;
 
 // Every bit that mkey_mask may have, also those of fields that Kilim does not use: size of the
 // list, protection domain, remote invalidation, access mode, local read, small fence, relaxed order
@@ -180,72 +248,6 @@ constexpr void check_umr(Bytes w, Findings& f) noexcept {
   if (segment_at<Klm>(w, list_at).mkey.host() == repeat_block_op)
     return check_strided(w, there, mk.len.host(), whole, f);
   check_list(w, there, mk.len.host(), whole, f);
-}
-
-// Bytes of an Ethernet segment with its inline header; 0: it does not fit.
-constexpr std::size_t eth_bytes(Bytes w, std::size_t at) noexcept {
-  if (at + sizeof(EthSeg) > w.size()) return 0;
-  const auto eth = segment_at<EthSeg>(w, at);
-  constexpr uint32_t within = sizeof(eth.inline_hdr_start);
-  const uint32_t n = eth.inline_hdr_sz.host() & 0x3ff;
-  return sizeof(EthSeg) + round_up(n > within ? n - within : 0, seg);
-}
-
-// Bytes of the address vector (16 without the bit `extended`) or the XRC segment; 0: has neither.
-constexpr std::size_t address_bytes(Bytes w, QueueKind kind) noexcept {
-  if (kind == QueueKind::xrc) return sizeof(XrcSeg);
-  if (kind != QueueKind::datagram && kind != QueueKind::dynamic) return 0;
-  constexpr std::size_t flag_at = sizeof(CtrlSeg) + offsetof(AvSeg, dqp);
-  const bool cut = flag_at + sizeof(be32) > w.size();
-  return cut || segment_at<be32>(w, flag_at).host() >> 31 != 0 ? sizeof(AvSeg) : short_av_bytes;
-}
-
-// Byte offset of the remote address segment, if the opcode has one.
-constexpr std::size_t remote_at(Bytes w, QueueKind kind) noexcept {
-  return sizeof(CtrlSeg) + address_bytes(w, kind);
-}
-
-// What an opcode has between the control segment and the data.
-struct Head {
-  std::size_t bytes = 0;   // of segments other than the address vector
-  bool addressed = false;  // an address vector or XRC segment, on queues that have them
-  bool remote = false;     // a remote address segment, included in `bytes`
-  bool data = false;       // data segments follow
-  bool answer = false;     // the data segments are written by a response
-};
-constexpr Head head_of(Opcode op) noexcept {
-  constexpr std::size_t metadata = 16;  // the MMO metadata segment
-  switch (op) {
-    case Opcode::send:
-    case Opcode::send_imm:
-    case Opcode::send_inval:
-    case Opcode::enhanced_mpsw:
-    case Opcode::tso:
-      return {0, true, false, true, false};
-    case Opcode::rdma_write:
-    case Opcode::rdma_write_imm:
-      return {sizeof(RaddrSeg), true, true, true, false};
-    case Opcode::rdma_read:
-      return {sizeof(RaddrSeg), true, true, true, true};
-    case Opcode::atomic_cs:
-    case Opcode::atomic_fa:
-      return {sizeof(RaddrSeg) + sizeof(AtomicSeg), true, true, true, true};
-    case Opcode::mmo:
-      return {metadata, false, false, true, false};
-    default:
-      return {};  // the layout is not known, and is not checked
-  }
-}
-
-// Byte offset of the first data segment; 0: the opcode has none that are known.
-constexpr std::size_t data_at(Bytes w, Opcode op, QueueKind kind) noexcept {
-  const Head head = head_of(op);
-  if (!head.data) return 0;
-  const std::size_t at =
-      sizeof(CtrlSeg) + (head.addressed ? address_bytes(w, kind) : 0) + head.bytes;
-  if (kind != QueueKind::raw_packet) return at;
-  const std::size_t eth = eth_bytes(w, at);
-  return at + (eth != 0 ? eth : sizeof(EthSeg));
 }
 
 // Checks the address vector of a DC WQE: it has all 48 bytes, and reserved bits are 0.

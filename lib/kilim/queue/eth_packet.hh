@@ -47,13 +47,13 @@ struct EthHead {
   std::span<const std::byte> bytes{};
 };
 
-namespace detail {
-
 // Octowords before the data segments of a WQE with so many bytes inlined. Two of these lie in the
 // Ethernet segment.
 constexpr uint32_t heads_with(std::size_t inlined) noexcept {
   return inlined <= 2 ? 2 : 2 + static_cast<uint32_t>((inlined - 2 + 15) / 16);
 }
+
+namespace detail {
 
 // What is inlined behind the first two bytes. The octowords wrap with the ring; what remains of the
 // last one is zeroed. A tag fills up the first one exactly (DPDK mlx5_tx.h, mlx5_tx_eseg_dmin()).
@@ -114,8 +114,8 @@ inline void store_eth(const WqeCursor& c, const EthHead& head, std::size_t inlin
                                                       uint8_t checksums, uint32_t tag,
                                                       const Wr& wr) noexcept {
   if (!c.fits(1)) return detail::no_room(c, 1);
-  if (frame.length - 1 >= detail::max_frame) [[unlikely]]
-    return detail::refuse_piece(frame.length, detail::max_frame);
+  if (frame.length - 1 >= max_frame) [[unlikely]]
+    return detail::refuse_piece(frame.length, max_frame);
   std::byte* wqe = c.line(0);
   c.control(prm::Opcode::send, Octowords{3}, wr.flags, 0);
   store_word(wqe + 16, be64{uint64_t{checksums} << 24});
@@ -135,23 +135,22 @@ inline Outcome eth_packet(WqeCursor& c, const EthHead& head, std::size_t count, 
   const std::size_t inlined = head.bytes.size() + tag;
   if (!detail::header_fits(head, inlined)) [[unlikely]]
     return {Refusal::bad_header, detail::number(inlined), max_inlined};
-  uint32_t ds = detail::heads_with(inlined);
+  uint32_t ds = heads_with(inlined);
   if (const Outcome a = detail::room_for(c, ds, count); !a) return a;
   uint64_t bytes = 0;
   for (std::size_t i = 0; i < count; i++) {
     const Sge p = piece(i);
     if (p.length == 0) continue;
     if (p.length > prm::max_segment_bytes) [[unlikely]]
-      return detail::refuse_piece(p.length, detail::max_frame);
+      return detail::refuse_piece(p.length, max_frame);
     store_data(c.segment(ds++), p);
     bytes += p.length;
   }
   if (bytes == 0 && head.mss != 0) [[unlikely]]
     return {Refusal::bad_header, detail::number(inlined), 0};
-  if (bytes + inlined - 1 >= detail::max_frame) [[unlikely]]
-    return bytes + inlined == 0
-               ? detail::refuse_piece(0, detail::max_frame)
-               : Outcome{Refusal::long_message, detail::number(bytes), detail::max_frame};
+  if (bytes + inlined - 1 >= max_frame) [[unlikely]]
+    return bytes + inlined == 0 ? detail::refuse_piece(0, max_frame)
+                                : Outcome{Refusal::long_message, detail::number(bytes), max_frame};
   c.control(head.mss != 0 ? prm::Opcode::tso : prm::Opcode::send, Octowords{ds}, wr.flags, 0);
   detail::store_eth(c, head, inlined);
   c.advance(wqebbs_for(Octowords{ds}).value(), wr.id);

@@ -60,7 +60,7 @@ class EthRow {
   }
   static __m128i eth_segment(uint8_t offload) noexcept {
     alignas(16) std::byte segment[octoword_bytes];
-    detail::store_eth(segment, offload);
+    store_eth(segment, offload);
     return _mm_load_si128(reinterpret_cast<const __m128i*>(segment));
   }
 

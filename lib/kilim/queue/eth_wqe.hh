@@ -30,25 +30,24 @@ struct EthOffload {
   static constexpr uint8_t inner_l4 = prm::eth::l4_inner_csum;
 };
 
-namespace detail {
 // The longest length that a segment can express; a port's MTU is far smaller.
 inline constexpr uint32_t max_frame = prm::max_segment_bytes - 1;
 
+// Writes an Ethernet segment of 16 bytes that asks for nothing but these checksums.
 inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
   const be64 words[2] = {be64{uint64_t{offload} << 24}, be64{0}};
   std::memcpy(dst, words, sizeof words);
 }
-}  // namespace detail
 
 // Appends a SEND of a frame in one piece. Refused: empty_piece, long_piece, long_message, no_room.
 [[gnu::always_inline]] inline Outcome eth_send(WqeCursor& c, const Sge& frame, uint8_t offload,
                                                const Wr& wr) noexcept {
   if (!c.fits(1)) return detail::no_room(c, 1);
-  if (frame.length - 1 >= detail::max_frame) [[unlikely]]
-    return detail::refuse_piece(frame.length, detail::max_frame);
+  if (frame.length - 1 >= max_frame) [[unlikely]]
+    return detail::refuse_piece(frame.length, max_frame);
   std::byte* wqe = c.line(0);
   c.control(prm::Opcode::send, Octowords{3}, wr.flags, 0);
-  detail::store_eth(wqe + 16, offload);
+  store_eth(wqe + 16, offload);
   store_pointer(wqe + 32, frame.address, frame.length, frame.key);
   c.advance(1, wr.id);
   return {};
@@ -59,11 +58,11 @@ inline Outcome eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offloa
                         const Wr& wr) noexcept {
   if (const Outcome a = detail::room_for(c, 2, frame.size()); !a) return a;
   uint32_t ds = 2;
-  if (const Outcome a = detail::store_pieces(c, ds, frame, detail::max_frame); !a) return a;
+  if (const Outcome a = detail::store_pieces(c, ds, frame, max_frame); !a) return a;
   if (ds == 2) [[unlikely]]
-    return detail::refuse_piece(0, detail::max_frame);
+    return detail::refuse_piece(0, max_frame);
   c.control(prm::Opcode::send, Octowords{ds}, wr.flags, 0);
-  detail::store_eth(c.segment(1), offload);
+  store_eth(c.segment(1), offload);
   c.advance(wqebbs_for(Octowords{ds}).value(), wr.id);
   return {};
 }

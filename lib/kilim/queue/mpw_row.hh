@@ -55,7 +55,7 @@ class MpwRow {
   void close(WqeCursor& c, uint32_t packets) const noexcept {
     KILIM_ASSERT(packets >= least && packets <= most(c));
     const Octowords ds{heads + packets};
-    detail::store_eth(c.line() + octoword_bytes, offload_);
+    store_eth(c.line() + octoword_bytes, offload_);
     c.control_before_commit(prm::Opcode::enhanced_mpsw, ds, flags_);
     c.advance(wqebbs_for(ds).value());
   }

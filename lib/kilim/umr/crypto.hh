@@ -142,7 +142,7 @@ struct CryptoWords {
   if (view.count > max_crypto_klms && view.count <= r.max_entries) [[unlikely]]
     return {Refusal::too_many_inline, view.count, max_crypto_klms};
   const uint32_t wqebbs = 2 + (klm_octowords(view.count) + words.octowords()) / klms_per_line;
-  if (const Outcome o = detail::check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
+  if (const Outcome o = check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
     return o.why == Refusal::empty ? why_empty(view, o.limit) : o;
   detail::append_crypto(c, r, view, words, wr);
   return {};

@@ -94,7 +94,7 @@ inline Outcome umr_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits, cons
   const uint32_t octowords = klm_octowords(v.count);
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
   if (detail::resizes(r, v) && !limits.change_entity) return {Refusal::keeps_entity, 0, 0};
-  if (const Outcome o = detail::check_inline(c, r, v.count, wqebbs); !o.ok()) return o;
+  if (const Outcome o = check_inline(c, r, v.count, wqebbs); !o.ok()) return o;
   const auto flags = static_cast<uint8_t>(prm::umr::inline_list | r.checks);
   std::byte* const first = c.line(0);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());

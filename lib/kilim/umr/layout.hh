@@ -36,7 +36,7 @@ struct UmrContext {
   ListWriter writer = nullptr;  // select_list_writer(), for pieces that have not been summed up
 };
 
-namespace detail {
+// Whether the device follows so many indirect keys.
 inline Outcome check_nesting(const UmrContext& context) noexcept {
   if (context.levels > context.limits.max_indirection)
     return {Refusal::too_deep, context.levels, context.limits.max_indirection};
@@ -49,11 +49,13 @@ inline Outcome check_itself(Lkey key, const Piece* pieces, uint32_t count) noexc
   }
   return {};
 }
+// Whether a list of so many octowords lies in the WQE.
 inline bool goes_inline(const UmrContext& context, uint32_t octowords) noexcept {
   if (context.form != Form::by_size) return context.form == Form::inline_list;
   return octowords <= max_inline_klms;
 }
 
+namespace detail {
 // Allocates memory for a list of `entries`, after checking everything else that could refuse the
 // WQE.
 inline Outcome allocate_list(const queue::WqeCursor& c, const UmrContext& context,
@@ -73,9 +75,9 @@ inline Outcome allocate_list(const queue::WqeCursor& c, const UmrContext& contex
 // releases it when the UMR has completed.
 inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
                         const View& view, const UmrWr& wr) noexcept {
-  if (const Outcome o = detail::check_nesting(context); !o.ok()) return o;
-  if (const Outcome o = detail::check_itself(r.key, view.pieces, view.count); !o.ok()) return o;
-  if (view.count == 0 || detail::goes_inline(context, klm_octowords(view.count)))
+  if (const Outcome o = check_nesting(context); !o.ok()) return o;
+  if (const Outcome o = check_itself(r.key, view.pieces, view.count); !o.ok()) return o;
+  if (view.count == 0 || goes_inline(context, klm_octowords(view.count)))
     return umr_list(c, r, view, wr);
   StoredList list;
   if (const Outcome o = detail::allocate_list(c, context, r, view.count, list); !o.ok()) return o;
@@ -89,9 +91,9 @@ inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const Li
 inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
                         std::span<const Piece> pieces, const UmrWr& wr) noexcept {
   const auto count = static_cast<uint32_t>(pieces.size());
-  if (const Outcome o = detail::check_nesting(context); !o.ok()) return o;
-  if (const Outcome o = detail::check_itself(r.key, pieces.data(), count); !o.ok()) return o;
-  if (count == 0 || detail::goes_inline(context, klm_octowords(count)))
+  if (const Outcome o = check_nesting(context); !o.ok()) return o;
+  if (const Outcome o = check_itself(r.key, pieces.data(), count); !o.ok()) return o;
+  if (count == 0 || goes_inline(context, klm_octowords(count)))
     return umr_list(c, r, pieces, wr, context.writer);
   const uint64_t before = context.memory == nullptr ? 0 : context.memory->allocated();
   StoredList list;
@@ -107,9 +109,9 @@ inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const Li
 // The same with fixed-size entries, for a KSM key.
 inline Outcome umr_fixed_view(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
                               const FixedView& v, const UmrWr& wr) noexcept {
-  if (const Outcome o = detail::check_nesting(context); !o.ok()) return o;
-  if (const Outcome o = detail::check_itself(r.key, v.pieces, v.count); !o.ok()) return o;
-  if (v.count == 0 || detail::goes_inline(context, klm_octowords(v.count)))
+  if (const Outcome o = check_nesting(context); !o.ok()) return o;
+  if (const Outcome o = check_itself(r.key, v.pieces, v.count); !o.ok()) return o;
+  if (v.count == 0 || goes_inline(context, klm_octowords(v.count)))
     return umr_fixed(c, context.limits, r, v, wr);
   if (detail::resizes(r, v)) return {Refusal::keeps_entity, 0, 0};
   StoredList list;
@@ -157,7 +159,7 @@ inline Outcome umr_unrolled(queue::WqeCursor& c, const UmrContext& context, cons
 inline Outcome umr_strided_view(queue::WqeCursor& c, const UmrContext& context,
                                 const ListRequest& r, const StridedView& v,
                                 const UmrWr& wr) noexcept {
-  if (const Outcome o = detail::check_nesting(context); !o.ok()) return o;
+  if (const Outcome o = check_nesting(context); !o.ok()) return o;
   for (uint32_t i = 0; i < v.count; i++) {
     if (index_of(v.entries[i].key) == index_of(r.key)) return {Refusal::itself, i, 0};
     if (v.entries[i].bytes == 0) return {Refusal::empty, i, 0};
@@ -169,7 +171,7 @@ inline Outcome umr_strided_view(queue::WqeCursor& c, const UmrContext& context,
     const bool too_long = o.why == Refusal::over_key || o.why == Refusal::no_pointer;
     return too_long ? whole : o;
   }
-  if (detail::goes_inline(context, v.octowords())) return umr_strided(c, context.limits, r, v, wr);
+  if (goes_inline(context, v.octowords())) return umr_strided(c, context.limits, r, v, wr);
   StoredList list;
   if (const Outcome o = detail::allocate_list(c, context, r, v.count + 1, list); !o.ok()) return o;
   encode_strided_list(list.memory, v);

@@ -103,7 +103,7 @@ inline Outcome umr_strided(queue::WqeCursor& c, const prm::UmrLimits& limits, co
   if (const Outcome o = check_strided(limits, v); !o.ok()) return o;
   const uint32_t octowords = v.octowords();
   const uint32_t wqebbs = 2 + octowords / klms_per_line;
-  if (const Outcome o = detail::check_inline(c, r, v.count + 1, wqebbs); !o.ok()) return o;
+  if (const Outcome o = check_inline(c, r, v.count + 1, wqebbs); !o.ok()) return o;
   const auto flags = static_cast<uint8_t>(prm::umr::inline_list | r.checks);
   std::byte* const first = c.line(0);
   c.control(prm::Opcode::umr, Octowords{umr_head_octowords + octowords}, wr.flags, r.key.value());

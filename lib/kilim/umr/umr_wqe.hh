@@ -22,7 +22,7 @@
 
 namespace kilim::umr {
 
-namespace detail {
+// Whether an inline list of so many octowords goes into the key and the queue.
 [[gnu::always_inline]] inline Outcome check_inline(const queue::WqeCursor& c, const ListRequest& r,
                                                    uint32_t octowords, uint32_t wqebbs) noexcept {
   if (octowords == 0) return {Refusal::empty, 0, max_inline_klms};
@@ -33,6 +33,7 @@ namespace detail {
   return {};
 }
 
+namespace detail {
 [[gnu::always_inline]] inline void append_list(queue::WqeCursor& c, const ListRequest& r,
                                                std::byte* wqe, const View& v,
                                                const UmrWr& wr) noexcept {
@@ -54,7 +55,7 @@ namespace detail {
 [[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r,
                                                const View& view, const UmrWr& wr) noexcept {
   const uint32_t wqebbs = 2 + klm_octowords(view.count) / klms_per_line;
-  if (const Outcome o = detail::check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
+  if (const Outcome o = check_inline(c, r, view.count, wqebbs); !o.ok()) [[unlikely]]
     return view.count == 0 ? why_empty(view, max_inline_klms) : o;
   detail::WrapBuffer wrap;
   std::byte* const wqe = detail::place(c, wqebbs, wrap);
@@ -71,7 +72,7 @@ namespace detail {
                                                ListWriter by = nullptr) noexcept {
   const auto count = static_cast<uint32_t>(pieces.size());
   const uint32_t wqebbs = 2 + klm_octowords(count) / klms_per_line;
-  if (const Outcome o = detail::check_inline(c, r, count, wqebbs); !o.ok()) [[unlikely]]
+  if (const Outcome o = check_inline(c, r, count, wqebbs); !o.ok()) [[unlikely]]
     return o;
   detail::WrapBuffer wrap;
   std::byte* const wqe = detail::place(c, wqebbs, wrap);

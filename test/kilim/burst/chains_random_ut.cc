@@ -101,7 +101,7 @@ class Receiver {
     arrived_ -= b_.cq.record.host() - before;
     CU_ASSERT_TRUE_FATAL(n <= places);
     for (uint32_t i = 0, k; i < n; i += k) {
-      k = burst::detail::chain_length(std::span(out).subspan(i, n - i));
+      k = burst::chain_length(std::span(out).subspan(i, n - i));
       CU_ASSERT_TRUE_FATAL(k != 0);
       compare(std::span(out).subspan(i, k));
     }
