@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "attach/resolve.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 
 using namespace kilim;
 

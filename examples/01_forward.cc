@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The smallest forwarder: sends back by each port what came by it. The frame (kilim/app) does
-// what is the same in every program: EAL, buffers, queues spread over lcores, signals, the end; who
-// holds a buffer when is said in doc/buffer-custody.md. It forwards until SIGINT or SIGTERM.
-// Without hardware, hugepages or root, from one file of frames to another:
+// The smallest forwarder: sends back by each port what came by it. The frame (kilim/detail/app)
+// does what is the same in every program: EAL, buffers, queues spread over lcores, signals, the
+// end; who holds a buffer when is said in doc/buffer-custody.md. It forwards until SIGINT or
+// SIGTERM. Without hardware, hugepages or root, from one file of frames to another:
 //   usertools/pcap_file.py make in.pcap 1000
 //   build/examples/01_forward --no-huge --no-shconf --no-pci -l 0
 //       --vdev net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap
 // As root, with frames of a network interface: wire=af_packet:veth0. On a card: hca=mlx5_0.
-#include "kilim/app/burst.hh"
-#include "kilim/app/program.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/program.hh"
 
 namespace {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "attach/resolve.hh"
-#include "kilim/device/owned.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/inline_recv.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/rq.hh"
+#include "kilim/detail/device/owned.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/inline_recv.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rq.hh"
 
 namespace {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "attach/resolve.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/layout.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/layout.hh"
 
 namespace {
 

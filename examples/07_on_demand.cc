@@ -13,11 +13,11 @@
 #include <time.h>
 
 #include "attach/resolve.hh"
-#include "kilim/mr/advice_queue.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/mr/thrash.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/mr/advice_queue.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/mr/thrash.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "attach/resolve.hh"
-#include "kilim/mr/device_memory.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/mr/device_memory.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 
 namespace {
 

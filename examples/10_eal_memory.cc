@@ -21,11 +21,11 @@
 #include <rte_ring.h>
 
 #include "attach/resolve.hh"
-#include "kilim/lookup/front.hh"
-#include "kilim/lookup/indexed_regions.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/lookup/front.hh"
+#include "kilim/detail/lookup/indexed_regions.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 
 namespace {
 

@@ -18,8 +18,8 @@
 #include <rte_lpm.h>
 #include <rte_mbuf_core.h>
 
-#include "kilim/app/burst.hh"
-#include "kilim/app/program.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/program.hh"
 
 namespace {
 

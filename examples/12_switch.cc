@@ -14,8 +14,8 @@
 #include <cstring>
 #include <string>
 
-#include "kilim/app/burst.hh"
-#include "kilim/app/program.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/program.hh"
 
 namespace {
 

@@ -15,10 +15,10 @@
 #include <rte_mbuf_core.h>
 #include <rte_udp.h>
 
-#include "kilim/app/burst.hh"
-#include "kilim/app/program.hh"
-#include "kilim/flow/rule.hh"
-#include "kilim/port/port.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/program.hh"
+#include "kilim/detail/flow/rule.hh"
+#include "kilim/detail/port/port.hh"
 
 namespace {
 

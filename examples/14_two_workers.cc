@@ -17,9 +17,9 @@
 #include <rte_byteorder.h>
 #include <rte_mbuf_core.h>
 
-#include "kilim/app/burst.hh"
-#include "kilim/app/per_lane.hh"
-#include "kilim/app/program.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/per_lane.hh"
+#include "kilim/detail/app/program.hh"
 
 namespace {
 

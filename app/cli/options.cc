@@ -11,8 +11,8 @@
 #include <getopt.h>
 
 #include "cli/folded.hh"
-#include "kilim/base/nearest.hh"
-#include "kilim/base/version.h"
+#include "kilim/detail/base/nearest.hh"
+#include "kilim/version.h"
 
 namespace kilim::cli {
 namespace {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "cli/json.hh"
-#include "kilim/chooser/chooser.hh"
-#include "kilim/chooser/chooser_bench.hh"
-#include "kilim/mem/block.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/chooser/chooser.hh"
+#include "kilim/detail/chooser/chooser_bench.hh"
+#include "kilim/detail/mem/block.hh"
+#include "kilim/detail/mr/registrar.hh"
 #include "perf/two_sided/lane.hh"
 
 namespace kilim::perf {

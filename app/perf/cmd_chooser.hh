@@ -3,8 +3,8 @@
 // random layouts. One thread; control path.
 #pragma once
 
-#include "kilim/device/device.hh"
-#include "kilim/worker/poller.hh"
+#include "kilim/detail/device/device.hh"
+#include "kilim/detail/worker/poller.hh"
 #include "perf/options.hh"
 
 namespace kilim::perf {

@@ -5,7 +5,7 @@
 
 #include "attach/resolve.hh"
 #include "cli/json.hh"
-#include "kilim/mr/odp_caps.hh"
+#include "kilim/detail/mr/odp_caps.hh"
 #include "perf/command.hh"
 
 namespace kilim::perf {

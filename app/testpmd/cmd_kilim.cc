@@ -8,9 +8,9 @@
 #include "attach/resolve.hh"
 #include "commands.hh"
 #include "explain.hh"
-#include "kilim/device/inline_arbiter.hh"
-#include "kilim/mr/odp_caps.hh"
-#include "kilim/port/ended_keys.hh"
+#include "kilim/detail/device/inline_arbiter.hh"
+#include "kilim/detail/mr/odp_caps.hh"
+#include "kilim/detail/port/ended_keys.hh"
 #include "session.hh"
 
 namespace kilim::testpmd {

@@ -10,7 +10,7 @@
 #include "cli/options.hh"
 #include "commands.hh"
 #include "forward_report.hh"
-#include "kilim/base/nearest.hh"
+#include "kilim/detail/base/nearest.hh"
 #include "session.hh"
 
 namespace kilim::testpmd {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/queue/eth_wqe.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
 
 namespace kilim::testpmd {
 

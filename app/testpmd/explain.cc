@@ -5,7 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "kilim/diag/explain.hh"
+#include "kilim/detail/diag/explain.hh"
 #include "kilim/prm/dump.hh"
 #include "kilim/prm/lint_recv.hh"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "kilim/port/port.hh"
+#include "kilim/detail/port/port.hh"
 
 namespace kilim::testpmd {
 

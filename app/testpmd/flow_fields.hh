@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "kilim/flow/match.hh"
+#include "kilim/detail/flow/match.hh"
 
 namespace kilim::testpmd {
 

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/counter.hh"
-#include "kilim/chooser/packet_plan.hh"
-#include "kilim/pool/mbuf.hh"
-#include "kilim/pool/pool.hh"
-#include "kilim/port/port.hh"
+#include "kilim/detail/base/counter.hh"
+#include "kilim/detail/chooser/packet_plan.hh"
+#include "kilim/detail/pool/mbuf.hh"
+#include "kilim/detail/pool/pool.hh"
+#include "kilim/detail/port/port.hh"
 #include "latency.hh"
 #include "options.hh"
 

@@ -5,7 +5,7 @@
 
 #include <rte_lcore.h>
 
-#include "net/kilim/rte_pmd_kilim.h"
+#include "kilim/rte_pmd_kilim.h"
 #include "session.hh"
 
 namespace kilim::testpmd {

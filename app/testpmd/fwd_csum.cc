@@ -8,8 +8,8 @@
 
 #include "csum_bits.hh"
 #include "forward.hh"
-#include "kilim/pool/chain.hh"
-#include "kilim/queue/eth_wqe.hh"
+#include "kilim/detail/pool/chain.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
 #include "layers.hh"
 
 namespace kilim::testpmd {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string>
 
-#include "kilim/base/counter.hh"
-#include "kilim/queue/device_clock.hh"
+#include "kilim/detail/base/counter.hh"
+#include "kilim/detail/queue/device_clock.hh"
 
 namespace kilim::testpmd {
 

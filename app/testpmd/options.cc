@@ -13,8 +13,8 @@
 #include <rte_ethdev.h>
 
 #include "forward.hh"
-#include "kilim/base/nearest.hh"
-#include "net/kilim/rte_pmd_kilim.h"
+#include "kilim/detail/base/nearest.hh"
+#include "kilim/rte_pmd_kilim.h"
 #include "spread.hh"
 #include "words.hh"
 

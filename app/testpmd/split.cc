@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kilim/burst/rx_chain.hh"
-#include "kilim/port/calibrate.hh"
+#include "kilim/detail/burst/rx_chain.hh"
+#include "kilim/detail/port/calibrate.hh"
 
 namespace kilim::testpmd {
 

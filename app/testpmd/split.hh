@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "kilim/base/result.hh"
-#include "kilim/chooser/packet_plan.hh"
-#include "kilim/device/device.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/chooser/packet_plan.hh"
+#include "kilim/detail/device/device.hh"
 
 namespace kilim::testpmd {
 

@@ -7,8 +7,8 @@
 
 #include <rte_cycles.h>
 
-#include "kilim/base/counter.hh"
-#include "kilim/worker/poller.hh"
+#include "kilim/detail/base/counter.hh"
+#include "kilim/detail/worker/poller.hh"
 
 namespace kilim::testpmd {
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "kilim/base/nearest.hh"
+#include "kilim/detail/base/nearest.hh"
 
 namespace kilim::testpmd {
 namespace {

@@ -21,7 +21,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::app {
 namespace {

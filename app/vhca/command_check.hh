@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::app {
 

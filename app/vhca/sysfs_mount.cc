@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::app {
 namespace {

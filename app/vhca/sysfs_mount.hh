@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::app {
 

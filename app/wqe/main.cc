@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "cli/options.hh"
-#include "kilim/base/fd.hh"
-#include "kilim/base/nearest.hh"
-#include "kilim/diag/follow.hh"
-#include "kilim/diag/recording.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/nearest.hh"
+#include "kilim/detail/diag/follow.hh"
+#include "kilim/detail/diag/recording.hh"
 #include "kilim/prm/dump.hh"
 #include "replay.hh"
 

@@ -10,13 +10,13 @@
 #include <memory>
 #include <optional>
 
-#include "kilim/device/owned.hh"
-#include "kilim/mr/mkey_source.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/device/owned.hh"
+#include "kilim/detail/mr/mkey_source.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/wqe_cursor.hh"
 #include "mlx5/open.hh"
 #include "vhca/entry/attach.hh"
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/units.hh"
-#include "kilim/diag/recording.hh"
+#include "kilim/detail/base/units.hh"
+#include "kilim/detail/diag/recording.hh"
 #include "kilim/prm/lint.hh"
 
 namespace kilim::app {

@@ -8,7 +8,7 @@
 
 #include <sys/eventfd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "mlx5/open.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/device_words.hh"

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/device_spec.hh"
-#include "kilim/base/result.hh"
-#include "kilim/device/device.hh"
-#include "kilim/worker/poller.hh"
+#include "kilim/detail/base/device_spec.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/device.hh"
+#include "kilim/detail/worker/poller.hh"
 
 namespace kilim::attach {
 

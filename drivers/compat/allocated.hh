@@ -4,7 +4,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/mem/block.hh"
+#include "kilim/detail/mem/block.hh"
 
 namespace kilim::compat {
 

@@ -14,11 +14,11 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/device.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/port/retry.hh"
-#include "kilim/relaxed/relaxed.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/device.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/port/retry.hh"
+#include "kilim/detail/relaxed/relaxed.hh"
 
 namespace kilim::compat {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "compat/allocated.hh"
-#include "compat/ibv_compat.h"
 #include "compat/sentence.hh"
-#include "kilim/mem/block.hh"
+#include "kilim/detail/mem/block.hh"
+#include "kilim/ibv_compat.h"
 #include "mlx5/caps.hh"
 
 namespace {

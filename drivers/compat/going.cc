@@ -9,8 +9,8 @@
 #include <dlfcn.h>
 
 #include "compat/domains.hh"
-#include "compat/ibv_compat.h"
 #include "compat/sentence.hh"
+#include "kilim/ibv_compat.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/mr/odp_caps.hh"
+#include "kilim/detail/mr/odp_caps.hh"
 
 namespace kilim::compat {
 

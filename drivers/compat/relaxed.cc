@@ -4,8 +4,8 @@
 #include <cerrno>
 
 #include "compat/domains.hh"
-#include "compat/ibv_compat.h"
 #include "compat/sentence.hh"
+#include "kilim/ibv_compat.h"
 
 using kilim::compat::begin;
 using kilim::compat::Domain;

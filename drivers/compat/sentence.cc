@@ -3,8 +3,8 @@
 
 #include <cerrno>
 
-#include "compat/ibv_compat.h"
 #include "compat/mapping.hh"
+#include "kilim/ibv_compat.h"
 
 namespace kilim::compat {
 namespace {

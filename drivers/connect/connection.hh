@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/device.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/device.hh"
 
 struct rdma_cm_event;
 struct rdma_cm_id;

@@ -10,8 +10,8 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/device.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/device.hh"
 
 namespace kilim::mlx5 {
 

@@ -9,9 +9,9 @@
 
 #include <infiniband/mlx5dv.h>
 
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
-#include "kilim/umr/umr_wqe.hh"
 #include "mlx5/firmware.hh"
 #include "mlx5/tir.hh"
 #include "mlx5/tx_caps.hh"

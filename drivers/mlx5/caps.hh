@@ -7,8 +7,8 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/caps.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/caps.hh"
 
 namespace kilim::mlx5 {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {

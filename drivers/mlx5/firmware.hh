@@ -11,7 +11,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "mlx5/handle.hh"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/queue_cmd.hh"
 
 namespace kilim::mlx5 {

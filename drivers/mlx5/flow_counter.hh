@@ -4,7 +4,7 @@
 // only.
 #pragma once
 
-#include "kilim/flow/rule.hh"
+#include "kilim/detail/flow/rule.hh"
 #include "mlx5/firmware.hh"
 
 namespace kilim::mlx5 {

@@ -8,7 +8,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/device/receive.hh"
+#include "kilim/detail/device/receive.hh"
 
 namespace kilim::mlx5 {
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/flow/match.hh"
-#include "kilim/flow/rewrite.hh"
+#include "kilim/detail/flow/match.hh"
+#include "kilim/detail/flow/rewrite.hh"
 
 namespace kilim::mlx5 {
 

@@ -10,7 +10,7 @@
 
 #include <infiniband/mlx5dv.h>
 
-#include "kilim/flow/match.hh"
+#include "kilim/detail/flow/match.hh"
 #include "kilim/prm/match_param.hh"
 
 namespace kilim::mlx5 {

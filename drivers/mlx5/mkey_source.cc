@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/crypto_seg.hh"

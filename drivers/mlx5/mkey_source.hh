@@ -7,7 +7,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "kilim/mr/mkey_source.hh"
+#include "kilim/detail/mr/mkey_source.hh"
 #include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {

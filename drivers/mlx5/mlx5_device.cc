@@ -7,10 +7,10 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include "kilim/device/devices.hh"
-#include "kilim/mem/limits.hh"
+#include "kilim/detail/device/devices.hh"
+#include "kilim/detail/mem/limits.hh"
+#include "kilim/detail/queue/preset.hh"
 #include "kilim/prm/doorbell.hh"
-#include "kilim/queue/preset.hh"
 #include "mlx5/caps.hh"
 #include "mlx5/firmware.hh"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "kilim/device/device.hh"
+#include "kilim/detail/device/device.hh"
 #include "mlx5/firmware.hh"
 #include "mlx5/handle.hh"
 #include "mlx5/mkey_source.hh"

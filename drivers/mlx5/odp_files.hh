@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "kilim/device/odp_statistics.hh"
+#include "kilim/detail/device/odp_statistics.hh"
 
 namespace kilim::mlx5 {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/device.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/device.hh"
 
 namespace kilim::mlx5 {
 

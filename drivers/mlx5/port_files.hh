@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kilim/device/port_losses.hh"
+#include "kilim/detail/device/port_losses.hh"
 
 namespace kilim::mlx5 {
 

@@ -4,8 +4,8 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/objects.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/objects.hh"
 
 namespace kilim::mlx5 {
 

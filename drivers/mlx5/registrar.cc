@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <vector>
 
-#include "kilim/mem/block.hh"
-#include "kilim/mem/limits.hh"
+#include "kilim/detail/mem/block.hh"
+#include "kilim/detail/mem/limits.hh"
 
 namespace kilim::mlx5 {
 

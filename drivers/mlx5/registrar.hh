@@ -9,7 +9,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/mr/registrar.hh"
 #include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {

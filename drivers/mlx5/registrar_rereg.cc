@@ -2,7 +2,7 @@
 // Re-registration, protection domains beside the device's own, regions shared by import.
 #include <cerrno>
 
-#include "kilim/mem/block.hh"
+#include "kilim/detail/mem/block.hh"
 #include "mlx5/registrar.hh"
 
 namespace kilim::mlx5 {

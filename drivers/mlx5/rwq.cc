@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kilim/mem/limits.hh"
+#include "kilim/detail/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/mlx5_device.hh"
 

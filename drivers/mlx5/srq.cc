@@ -2,7 +2,7 @@
 // Shared receive queues of the device. Control path only.
 #include <cerrno>
 
-#include "kilim/mem/limits.hh"
+#include "kilim/detail/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/mlx5_device.hh"
 

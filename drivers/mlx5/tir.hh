@@ -7,9 +7,9 @@
 
 #include <cstdint>
 
-#include "kilim/base/result.hh"
-#include "kilim/device/caps.hh"
-#include "kilim/device/receive.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/caps.hh"
+#include "kilim/detail/device/receive.hh"
 #include "mlx5/firmware.hh"
 
 namespace kilim::mlx5 {

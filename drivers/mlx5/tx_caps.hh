@@ -6,7 +6,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/device/caps.hh"
+#include "kilim/detail/device/caps.hh"
 
 namespace kilim::mlx5 {
 

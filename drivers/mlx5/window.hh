@@ -7,7 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "kilim/mr/window_source.hh"
+#include "kilim/detail/mr/window_source.hh"
 #include "mlx5/handle.hh"
 
 namespace kilim::mlx5 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiles the barriers of lib/kilim/base for arm64 and looks at the instructions: those that
+"""Compiles the barriers of lib/kilim/detail/base for arm64 and looks at the instructions: those that
 rdma-core's util/udma_barrier.h has there, each where its purpose asks for it. The virtual device is
 refused there.
 Usage: arm64_barriers.py SOURCE_FOLDER CLANG
@@ -24,7 +24,7 @@ WANTED = {
 
 
 # Each purpose as a function of its own.
-UNIT = '#include "kilim/base/barrier.hh"\n' + "".join(
+UNIT = '#include "kilim/detail/base/barrier.hh"\n' + "".join(
     f'extern "C" void do_{name}() {{ kilim::{name}(); }}\n' for name in WANTED)
 
 

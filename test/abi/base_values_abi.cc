@@ -3,11 +3,11 @@
 // byte order is spelled. Building this file is passing.
 #include <type_traits>
 
-#include "kilim/base/be.hh"
-#include "kilim/base/field.hh"
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/field.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 
 namespace kilim {

@@ -3,8 +3,8 @@
 // is passing.
 #include <infiniband/mlx5dv.h>
 
-#include "kilim/base/units.hh"
-#include "kilim/mr/region.hh"
+#include "kilim/detail/base/units.hh"
+#include "kilim/detail/mr/region.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"

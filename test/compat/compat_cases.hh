@@ -13,8 +13,8 @@
 
 #include "../vhca/verbs/fabric_fixture.hh"
 #include "case_tables.hh"
-#include "compat/ibv_compat.h"
 #include "far.hh"
+#include "kilim/ibv_compat.h"
 #include "vhca/entry/poll_hook.hh"
 
 namespace kilim::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The examples of the user's documents, compiled as C against compat/ibv_compat.h, run on a virtual
+// The examples of the user's documents, compiled as C against kilim/ibv_compat.h, run on a virtual
 // device; and what these functions refuse.
 #include <cerrno>
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "../vhca/verbs/fabric_fixture.hh"
-#include "compat/ibv_compat.h"
 #include "compat_cases.hh"
+#include "kilim/ibv_compat.h"
 
 namespace {
 

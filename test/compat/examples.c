@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The examples of the user's documents, in C. Their words are kept as far as they are C; names are
-// those of compat/ibv_compat.h.
+// those of kilim/ibv_compat.h.
 #include "examples.h"
 
 int example_odp_supported(struct ibv_context* context, struct ibv_exp_device_attr* out) {

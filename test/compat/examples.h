@@ -4,7 +4,7 @@
 #ifndef KILIM_TEST_COMPAT_EXAMPLES_H
 #define KILIM_TEST_COMPAT_EXAMPLES_H
 
-#include "compat/ibv_compat.h"
+#include "kilim/ibv_compat.h"
 
 #ifdef __cplusplus
 extern "C" {

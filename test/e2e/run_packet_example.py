@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An example around kilim/app, from one file of frames to another; dpkt says what has to come out.
+"""An example around kilim/detail/app, from one file of frames to another; dpkt says what has to come out.
 
 Usage: run_packet_example.py FOLDER EXAMPLE     FOLDER: where the examples are built"""
 

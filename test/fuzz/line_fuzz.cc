@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "input_fixture.hh"
-#include "kilim/flow/rule.hh"
+#include "kilim/detail/flow/rule.hh"
 #include "net/kilim/devargs.hh"
 #include "testpmd/commands.hh"
 #include "testpmd/flow_words.hh"

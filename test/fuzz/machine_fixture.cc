@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "fake_clock_fixture.hh"
-#include "kilim/base/mmio.hh"
+#include "kilim/detail/base/mmio.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/mkc.hh"

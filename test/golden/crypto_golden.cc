@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "kilim/umr/crypto.hh"
+#include "kilim/detail/umr/crypto.hh"
 #include "mlx5/encryption_key.hh"
 #include "twins_fixture.hh"
 #include "ut.hh"

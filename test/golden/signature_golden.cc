@@ -4,8 +4,8 @@
 // Both queues work on one key and its PSVs.
 #include <random>
 
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/signature.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/signature.hh"
 #include "twins_fixture.hh"
 #include "ut.hh"
 

@@ -12,8 +12,8 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/sq.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/sq.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/tpt/mkey.hh"
 

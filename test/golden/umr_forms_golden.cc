@@ -5,7 +5,7 @@
 #include <array>
 #include <random>
 
-#include "kilim/umr/layout.hh"
+#include "kilim/detail/umr/layout.hh"
 #include "mlx5/mkey_source.hh"
 #include "twins_fixture.hh"
 #include "ut.hh"

@@ -5,7 +5,7 @@
 // by one and the reason stands beside.
 #include <random>
 
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "twins_fixture.hh"
 #include "ut.hh"
 

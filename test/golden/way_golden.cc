@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "kilim/diag/explain.hh"
-#include "kilim/diag/recorder.hh"
+#include "kilim/detail/diag/explain.hh"
+#include "kilim/detail/diag/recorder.hh"
 #include "twin_fixture.hh"
 #include "ut.hh"
 #include "wqe_tool.hh"

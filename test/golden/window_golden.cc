@@ -4,7 +4,7 @@
 // as the ring had it; those bytes are named one by one. Both queues work on one window, in turns.
 #include <random>
 
-#include "kilim/umr/window.hh"
+#include "kilim/detail/umr/window.hh"
 #include "twins_fixture.hh"
 #include "ut.hh"
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <random>
 
-#include "kilim/queue/eth_packet.hh"
-#include "kilim/queue/eth_wqe.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/eth_packet.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "twin_fixture.hh"
 #include "ut.hh"
 

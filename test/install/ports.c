@@ -7,8 +7,8 @@
 #include <string.h>
 
 #ifdef LINKED
-#include <kilim/base/version.h>
-#include <net/kilim/rte_pmd_kilim.h>
+#include <kilim/rte_pmd_kilim.h>
+#include <kilim/version.h>
 #endif
 
 struct rte_vdev_driver;

@@ -7,9 +7,9 @@
 #include <linux/mman.h>
 #include <sys/mman.h>
 
-#include "kilim/mem/limits.hh"
-#include "kilim/mem/user_range.hh"
-#include "kilim/mr/allocated.hh"
+#include "kilim/detail/mem/limits.hh"
+#include "kilim/detail/mem/user_range.hh"
+#include "kilim/detail/mr/allocated.hh"
 #include "region_fixture.hh"
 #include "ut.hh"
 

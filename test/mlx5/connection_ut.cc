@@ -8,7 +8,7 @@
 
 #include "case_tables.hh"
 #include "connect/connection.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

@@ -7,8 +7,8 @@
 #include "eal.hh"
 #include "inline_fixture.hh"
 #include "key_fixture.hh"
-#include "kilim/burst/recv.hh"
-#include "kilim/mr/device_memory.hh"
+#include "kilim/detail/burst/recv.hh"
+#include "kilim/detail/mr/device_memory.hh"
 #include "region_fixture.hh"
 #include "ut.hh"
 

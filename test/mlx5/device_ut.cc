@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "case_tables.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "mlx5_fixture.hh"
 #include "rwq_cases.hh"
 #include "ut.hh"

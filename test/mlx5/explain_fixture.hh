@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "kilim/diag/explain.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/diag/explain.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/layout.hh"
 #include "kilim/prm/dump.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/layout.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

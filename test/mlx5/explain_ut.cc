@@ -6,8 +6,8 @@
 #include <string>
 
 #include "explain_fixture.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/layout.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/layout.hh"
 #include "ut.hh"
 
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of form_edges. Keys beyond 2^31 and 2^32 bytes, and lists that are longer than one WQE.
 #include "form_rounds_fixture.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/patch.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/patch.hh"
 
 namespace {
 

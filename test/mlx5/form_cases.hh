@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "forms_fixture.hh"
-#include "kilim/umr/strided.hh"
+#include "kilim/detail/umr/strided.hh"
 
 namespace kilim::test {
 

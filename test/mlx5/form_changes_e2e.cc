@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "form_rounds_fixture.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/patch.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/patch.hh"
 
 namespace {
 

@@ -4,8 +4,8 @@
 // keys that would show themselves.
 #include "case_tables.hh"
 #include "form_rounds_fixture.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/patch.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/patch.hh"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 
 namespace kilim::test {
 namespace {

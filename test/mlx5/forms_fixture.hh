@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kilim/mr/registrar.hh"
-#include "kilim/umr/layout.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/umr/layout.hh"
 #include "mlx5_fixture.hh"
 
 namespace kilim::test {

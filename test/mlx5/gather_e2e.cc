@@ -6,9 +6,9 @@
 #include <array>
 #include <cstring>
 
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "mlx5_fixture.hh"
 #include "mlx5_layout_model.hh"
 #include "ut.hh"

@@ -7,10 +7,10 @@
 
 #include <infiniband/verbs.h>
 
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/hole.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/hole.hh"
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

@@ -14,12 +14,12 @@
 #include <rte_rcu_qsbr.h>
 
 #include "hot_plug.hh"
-#include "kilim/lookup/front.hh"
-#include "kilim/lookup/index.hh"
-#include "kilim/lookup/indexed_regions.hh"
-#include "kilim/mem/limits.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/lookup/front.hh"
+#include "kilim/detail/lookup/index.hh"
+#include "kilim/detail/lookup/indexed_regions.hh"
+#include "kilim/detail/mem/limits.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

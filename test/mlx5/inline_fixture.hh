@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/inline_recv.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/srq.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/inline_recv.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/srq.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

@@ -5,7 +5,7 @@
 
 #include "eal.hh"
 #include "inline_fixture.hh"
-#include "kilim/burst/recv.hh"
+#include "kilim/detail/burst/recv.hh"
 
 namespace {
 

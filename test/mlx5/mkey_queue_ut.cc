@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/diag/audit.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/diag/audit.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kilim/device/owned.hh"
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/rq.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/detail/device/owned.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/rq.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "mlx5/open.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/entry/attach.hh"

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "kilim/mr/region.hh"
-#include "kilim/umr/view.hh"
+#include "kilim/detail/mr/region.hh"
+#include "kilim/detail/umr/view.hh"
 
 namespace kilim::test {
 

@@ -10,7 +10,7 @@
 #include <sched.h>
 
 #include "faults_fixture.hh"
-#include "kilim/mr/advice_queue.hh"
+#include "kilim/detail/mr/advice_queue.hh"
 #include "region_fixture.hh"
 #include "ut.hh"
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "kilim/umr/window.hh"
+#include "kilim/detail/umr/window.hh"
 #include "region_fixture.hh"
 #include "region_model.hh"
 

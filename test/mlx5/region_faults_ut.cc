@@ -14,7 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "faults_fixture.hh"
-#include "kilim/mr/allocated.hh"
+#include "kilim/detail/mr/allocated.hh"
 #include "lock_limit.hh"
 #include "region_faults_fixture.hh"
 #include "region_fixture.hh"

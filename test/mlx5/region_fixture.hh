@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 
 #include "far.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mlx5_fixture.hh"
 
 namespace kilim::test {

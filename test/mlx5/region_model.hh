@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/mr/region.hh"
+#include "kilim/detail/mr/region.hh"
 
 namespace kilim::test {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "kilim/mem/block.hh"
+#include "kilim/detail/mem/block.hh"
 #include "region_fixture.hh"
 #include "ut.hh"
 

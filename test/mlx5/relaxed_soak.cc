@@ -10,8 +10,8 @@
 #include <random>
 #include <thread>
 
-#include "kilim/device/recovery.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/device/recovery.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "relaxed_cases.hh"
 #include "relaxed_soak_fixture.hh"
 #include "ut.hh"

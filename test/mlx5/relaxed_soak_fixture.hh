@@ -12,9 +12,9 @@
 #include <random>
 #include <vector>
 
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/relaxed/relaxed.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/relaxed/relaxed.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

@@ -9,7 +9,7 @@
 
 #include "case_tables.hh"
 #include "faults_fixture.hh"
-#include "kilim/mr/allocated.hh"
+#include "kilim/detail/mr/allocated.hh"
 #include "region_fixture.hh"
 #include "rereg_fixture.hh"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "kilim/diag/explain.hh"
+#include "kilim/detail/diag/explain.hh"
 #include "signature_fixture.hh"
 #include "ut.hh"
 

@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/signature.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/signature.hh"
 #include "mlx5_fixture.hh"
 #include "sign_reference.hh"
 #include "ut.hh"

@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
-#include "kilim/device/recovery.hh"
-#include "kilim/mkey/mkey_binder_burst.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/device/recovery.hh"
+#include "kilim/detail/mkey/mkey_binder_burst.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mlx5_fixture.hh"
 
 namespace kilim::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "form_rounds_fixture.hh"
-#include "kilim/mkey/mkey_binder_burst.hh"
+#include "kilim/detail/mkey/mkey_binder_burst.hh"
 
 namespace kilim::test {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/window.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/window.hh"
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 

@@ -79,7 +79,7 @@ def record(root, m, killer):
 
 
 def is_of_adapter(m):
-    return m.file.startswith(("drivers/vhca/", "lib/kilim/prm/", "lib/kilim/base/"))
+    return m.file.startswith(("drivers/vhca/", "lib/kilim/prm/", "lib/kilim/detail/base/"))
 
 
 class BadDefect(Exception):

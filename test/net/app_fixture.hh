@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For tests of kilim/app whose lanes run on threads of their own: ports, a frame with its threads,
-// and a packet function that sends everything back until it collects. KILIM_CHECK=long: more
-// rounds.
+// For tests of kilim/detail/app whose lanes run on threads of their own: ports, a frame with its
+// threads, and a packet function that sends everything back until it collects. KILIM_CHECK=long:
+// more rounds.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "attach/resolve.hh"
-#include "kilim/app/burst.hh"
-#include "kilim/app/frame.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/frame.hh"
 #include "two_ports_fixture.hh"
 #include "ut.hh"
 

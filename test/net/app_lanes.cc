@@ -7,7 +7,7 @@
 
 #include "app_cases.hh"
 #include "app_fixture.hh"
-#include "kilim/app/place.hh"
+#include "kilim/detail/app/place.hh"
 
 namespace {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// kilim/app: a program of two ports at the two ends of a cable, its lanes run by the test's thread.
-// What a packet function sends, drops or cannot send is counted, and every buffer comes back.
+// kilim/detail/app: a program of two ports at the two ends of a cable, its lanes run by the test's
+// thread. What a packet function sends, drops or cannot send is counted, and every buffer comes
+// back.
 #include <cstring>
 #include <vector>
 
@@ -10,8 +11,8 @@
 #include "../vhca/ethernet/tunnel_fixture.hh"
 #include "app_cases.hh"
 #include "case_tables.hh"
-#include "kilim/app/burst.hh"
-#include "kilim/app/frame.hh"
+#include "kilim/detail/app/burst.hh"
+#include "kilim/detail/app/frame.hh"
 #include "two_ports_fixture.hh"
 #include "ut.hh"
 
@@ -311,5 +312,6 @@ constexpr test::Case cases[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return test::run_tables("kilim/app", {cases, test::lane_cases(), test::flow_cases()}, argc, argv);
+  return test::run_tables("kilim/detail/app", {cases, test::lane_cases(), test::flow_cases()}, argc,
+                          argv);
 }

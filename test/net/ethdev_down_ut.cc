@@ -6,7 +6,7 @@
 
 #include "../vhca/verbs/refused_states_fixture.hh"
 #include "ethdev_fixture.hh"
-#include "kilim/port/port.hh"
+#include "kilim/detail/port/port.hh"
 #include "net/kilim/native.hh"
 
 namespace kilim::test {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The numbers of rte_eth_dev_info: each works up to its limit, by data, and is refused beyond it.
 #include "ethdev_cases.hh"
-#include "kilim/burst/tx_packet.hh"
+#include "kilim/detail/burst/tx_packet.hh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "ethdev_cases.hh"
-#include "kilim/port/port.hh"
+#include "kilim/detail/port/port.hh"
 #include "net/kilim/native.hh"
 
 namespace {

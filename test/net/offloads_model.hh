@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../vhca/wire/frames_fixture.hh"
-#include "kilim/pool/handle.hh"
-#include "kilim/queue/eth_wqe.hh"
+#include "kilim/detail/pool/handle.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
 
 namespace kilim::test {
 

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "kilim/port/calibrate.hh"
+#include "kilim/detail/port/calibrate.hh"
 #include "mlx5/caps.hh"
 #include "split_fixture.hh"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/flow/rss.hh"
+#include "kilim/detail/flow/rss.hh"
 #include "two_ports_fixture.hh"
 #include "ut.hh"
 

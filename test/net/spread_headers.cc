@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../vhca/wire/frames_fixture.hh"
-#include "kilim/burst/joined.hh"
+#include "kilim/detail/burst/joined.hh"
 #include "spread_fixture.hh"
 #include "ut.hh"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <thread>
 
-#include "kilim/worker/quiescence.hh"
+#include "kilim/detail/worker/quiescence.hh"
 #include "spread_fixture.hh"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "app_fixture.hh"
-#include "kilim/capture/capture.hh"
+#include "kilim/detail/capture/capture.hh"
 #include "telemetry_cases.hh"
 
 namespace {

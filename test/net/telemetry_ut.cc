@@ -7,9 +7,9 @@
 
 #include "app_fixture.hh"
 #include "case_tables.hh"
-#include "kilim/port/mkey_queue.hh"
-#include "kilim/port/registry.hh"
-#include "kilim/telemetry/endpoints.hh"
+#include "kilim/detail/port/mkey_queue.hh"
+#include "kilim/detail/port/registry.hh"
+#include "kilim/detail/telemetry/endpoints.hh"
 #include "telemetry_cases.hh"
 #include "telemetry_client.hh"
 

@@ -7,7 +7,7 @@
 
 #include <rte_mbuf.h>
 
-#include "kilim/pool/mbuf.hh"
+#include "kilim/detail/pool/mbuf.hh"
 #include "traffic_fixture.hh"
 #include "ut.hh"
 

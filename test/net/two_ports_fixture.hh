@@ -10,7 +10,7 @@
 
 #include "attach/resolve.hh"
 #include "eal.hh"
-#include "kilim/port/port.hh"
+#include "kilim/detail/port/port.hh"
 #include "ut.hh"
 
 namespace kilim::test {

@@ -49,7 +49,7 @@ def demangle(symbol):
 def api(root, room, headers):
     """{name: [(file, line, body, public)]} of the functions with bodies in the room's headers."""
     found = {}
-    folder = f"lib/kilim/{room}"
+    folder = f"lib/kilim/detail/{room}"
     for path in source.project_files(root, (".hh",)):
         if os.path.dirname(path) != folder or headers and os.path.basename(path) not in headers:
             continue
@@ -65,7 +65,7 @@ def api(root, room, headers):
 
 
 def class_names(root, room):
-    folder = os.path.join("lib/kilim", room)
+    folder = os.path.join("lib/kilim/detail", room)
     text = "".join(source.read(root, p) for p in source.project_files(root, (".hh",))
                    if os.path.dirname(p) == folder)
     return set(re.findall(r"\b(?:class|struct)\s+(?:KILIM_\w+\s+)?(\w+)", source.blank(text)))
@@ -74,7 +74,7 @@ def class_names(root, room):
 def unreached(root, room, headers=()):
     """Public inline functions that hot.cc neither names nor reaches through those it names."""
     functions = api(root, room, headers)
-    text = source.blank(source.read(root, f"lib/kilim/{room}/hot.cc"))
+    text = source.blank(source.read(root, f"lib/kilim/detail/{room}/hot.cc"))
     reached, todo = set(), [text]
     while todo:
         for word in set(re.findall(r"~?\b\w+\b", todo.pop())):
@@ -95,14 +95,14 @@ def check(root, room, library, *headers):
     faults = 0
     symbols = undefined(library)
     if symbols is None:
-        print(f"lib/kilim/{room}/hot.cc:1: is not in {os.path.basename(library)}")
+        print(f"lib/kilim/detail/{room}/hot.cc:1: is not in {os.path.basename(library)}")
         return 1
     for symbol in sorted(symbols):
         if not ALLOWED.match(symbol):
-            print(f"lib/kilim/{room}/hot.cc:1: calls {demangle(symbol)} ({symbol})")
+            print(f"lib/kilim/detail/{room}/hot.cc:1: calls {demangle(symbol)} ({symbol})")
             faults += 1
     for path, line, name in unreached(root, room, headers):
-        print(f"{path}:{line}: {name}() is not instantiated by lib/kilim/{room}/hot.cc")
+        print(f"{path}:{line}: {name}() is not instantiated by lib/kilim/detail/{room}/hot.cc")
         faults += 1
     print(f"{room}: {len(symbols)} undefined symbols, {len(api(root, room, headers))} functions, "
           f"{faults} faults")
@@ -127,7 +127,7 @@ def selftest():
     bad = 0
     for name, text, expected in SEEDS:
         with tempfile.TemporaryDirectory() as root:
-            folder = os.path.join(root, "lib/kilim/queue")
+            folder = os.path.join(root, "lib/kilim/detail/queue")
             os.makedirs(folder)
             for file, content in (("sq.hh", HEADER), ("hot.cc", '#include "sq.hh"\n' + text)):
                 with open(os.path.join(folder, file), "w", encoding="utf-8") as f:

@@ -8,63 +8,63 @@ import tempfile
 SPDX = "// SPDX-License-Identifier: BSD-3-Clause\n"
 HEAD = SPDX + "// A thing. Any thread.\n#pragma once\n"
 LAYERS = """# seeds
-kilim/base : :
-!kilim/queue : kilim/base :
-kilim/port : kilim/* : <rte_
-vhca/hca : kilim/base : <rdma/
+kilim/detail/base : :
+!kilim/detail/queue : kilim/detail/base :
+kilim/detail/port : kilim/* : <rte_
+vhca/hca : kilim/detail/base : <rdma/
 vhca/tpt : vhca/hca :
 test/kilim : kilim/* : <CUnit/
 """
 CLEAN = {
     "doc/layers.txt": LAYERS,
-    "lib/kilim/base/barrier.hh": HEAD + "inline void f() { std::atomic_thread_fence(x); }\n",
-    "lib/kilim/base/be.hh": HEAD,
-    "lib/kilim/base/be.cc": SPDX + '#include "kilim/base/be.hh"\n',
-    "lib/kilim/queue/sq.hh": HEAD + '#include "kilim/base/be.hh"\n'
+    "lib/kilim/detail/base/barrier.hh": HEAD + "inline void f() { std::atomic_thread_fence(x); }\n",
+    "lib/kilim/detail/base/be.hh": HEAD,
+    "lib/kilim/detail/base/be.cc": SPDX + '#include "kilim/detail/base/be.hh"\n',
+    "lib/kilim/detail/queue/sq.hh": HEAD + '#include "kilim/detail/base/be.hh"\n'
                              "// a virtual word in a comment, throw too\n"
                              'inline const char* n() { return "new virtual"; }\n',
-    "lib/kilim/port/port.hh": HEAD + '#include <rte_ring.h>\n#include "kilim/queue/sq.hh"\n',
-    "lib/kilim/port/wait.hh": HEAD + "// Until a frame comes.\nvoid f() { ::poll(&p, 1, -1); }\n"
+    "lib/kilim/detail/port/port.hh": HEAD + '#include <rte_ring.h>\n#include "kilim/detail/queue/sq.hh"\n',
+    "lib/kilim/detail/port/wait.hh": HEAD + "// Until a frame comes.\nvoid f() { ::poll(&p, 1, -1); }\n"
                               "void g() { ::poll(&p, 1, 0), flock(fd, LOCK_EX | LOCK_NB); }\n"
                               "void h() { ::mmap(nullptr, n, 1, MAP_ANONYMOUS, -1, 0); }\n",
-    "lib/kilim/port/kept.hh": HEAD + "void f() { fallocate(fd, 0, 0, n); "
+    "lib/kilim/detail/port/kept.hh": HEAD + "void f() { fallocate(fd, 0, 0, n); "
                               "::mmap(nullptr, n, 1, MAP_SHARED, fd, 0); }\n",
     "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n'
-                               '#include "kilim/base/be.hh"\n',
+                               '#include "kilim/detail/base/be.hh"\n',
     "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n',
     "test/kilim/be_ut.cc": SPDX + "// A test.\n#include <CUnit/Basic.h>\n"
-                             '#include "kilim/base/be.hh"\n',
+                             '#include "kilim/detail/base/be.hh"\n',
     "usertools/check.sh": "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n",
 }
-QUEUE, PORT, BASE = "lib/kilim/queue/sq.hh", "lib/kilim/port/port.hh", "lib/kilim/base/be.hh"
+QUEUE, PORT, BASE = "lib/kilim/detail/queue/sq.hh", "lib/kilim/detail/port/port.hh", "lib/kilim/detail/base/be.hh"
 LONG_BODY = "inline void f() {\n" + "  g();\n" * 60 + "}\n"
 LONG_LIST = "inline void f(int a,\n" + "              int b,\n" * 59 + "              int c) {}\n"
 
 # (what is wrong, file, text put behind the clean one or the whole text if it starts with '=',
 #  a part of the report that must come)
 SEEDS = (
-    ("an arrow that is not listed", QUEUE, '#include "kilim/port/port.hh"\n', "arrow kilim/queue"),
-    ("the device on the library", "drivers/vhca/tpt/key.hh", '#include "kilim/queue/sq.hh"\n',
-     "arrow vhca/tpt -> kilim/queue"),
-    ("the library on the device", PORT, '#include "vhca/hca/hca.hh"\n', "arrow kilim/port"),
+    ("an arrow that is not listed", QUEUE, '#include "kilim/detail/port/port.hh"\n', "arrow kilim/detail/queue"),
+    ("the device on the library", "drivers/vhca/tpt/key.hh", '#include "kilim/detail/queue/sq.hh"\n',
+     "arrow vhca/tpt -> kilim/detail/queue"),
+    ("the library on the device", PORT, '#include "vhca/hca/hca.hh"\n', "arrow kilim/detail/port"),
     ("a table with an arrow down", "doc/layers.txt", "=" + LAYERS.replace(
-        "kilim/base : :", "kilim/base : kilim/queue :"), "cycle"),
+        "kilim/detail/base : :", "kilim/detail/base : kilim/detail/queue :"), "cycle"),
     ("a table that names no room", "doc/layers.txt", "kilim/x : kilim/nowhere :\n", "does not exist"),
     ("a table with a broken line", "doc/layers.txt", "kilim/x\n", "a line is"),
     ("an arrow that nobody uses", "doc/layers.txt", "=" + LAYERS.replace(
-        "vhca/tpt : vhca/hca", "vhca/tpt : kilim/base vhca/hca"), "nothing in it does"),
+        "vhca/tpt : vhca/hca", "vhca/tpt : kilim/detail/base vhca/hca"), "nothing in it does"),
     ("an arrow to all of many that nobody uses", "doc/layers.txt", "=" + LAYERS.replace(
         "vhca/tpt : vhca/hca", "vhca/tpt : kilim/* vhca/hca"), "may include kilim/*"),
     ("a header that nobody includes", "doc/layers.txt", "=" + LAYERS.replace(
-        "kilim/base : :", "kilim/base : : <rte_"), "may include <rte_"),
-    ("a peer", "doc/layers.txt", "=" + LAYERS.replace("vhca/hca : kilim/base", "vhca/hca : ~vhca/tpt"),
+        "kilim/detail/base : :", "kilim/detail/base : : <rte_"), "may include <rte_"),
+    ("a peer", "doc/layers.txt", "=" + LAYERS.replace("vhca/hca : kilim/detail/base", "vhca/hca : ~vhca/tpt"),
      "does not exist"),
-    ("headers that include each other", BASE, '#include "kilim/base/cc.hh"\n', "include cycle"),
+    ("headers that include each other", BASE, '#include "kilim/detail/base/cc.hh"\n', "include cycle"),
     ("verbs in the library", PORT, "#include <infiniband/verbs.h>\n", "guarded"),
     ("the kernel's ABI in the library", PORT, "#include <rdma/mlx5-abi.h>\n", "guarded"),
     ("DPDK in the device", "drivers/vhca/hca/hca.hh", "#include <rte_eal.h>\n", "guarded"),
     ("CUnit outside tests", BASE, "#include <CUnit/CUnit.h>\n", "guarded"),
-    ("an include of nothing", BASE, '#include "kilim/base/gone.hh"\n', "no file of the project"),
+    ("an include of nothing", BASE, '#include "kilim/detail/base/gone.hh"\n', "no file of the project"),
     ("a file without a room", "lib/kilim/attic/x.hh", "=" + HEAD, "without a room"),
     ("a long file", BASE, "\n" * 400, "at most 400"),
     ("a long script", "usertools/check.sh", "\n" * 400, "at most 400"),
@@ -76,10 +76,10 @@ SEEDS = (
     ("no SPDX line in a build file", "lib/meson.build", "=x = 1\n", "SPDX"),
     ("no opening comment", BASE, "=" + SPDX + "#pragma once\n", "no opening comment"),
     ("a header without its guard", BASE, "=" + SPDX + "// A thing.\n", "#pragma once"),
-    ("a source that includes its own header late", "lib/kilim/base/be.cc",
-     "=" + SPDX + '#include <cstdint>\n#include "kilim/base/be.hh"\n', "not first"),
-    ("a file name without a concept", "lib/kilim/base/string_utils.hh", "=" + HEAD, "'utils'"),
-    ("a folder name without a concept", "lib/kilim/base/common/x.hh", "=" + HEAD, "'common'"),
+    ("a source that includes its own header late", "lib/kilim/detail/base/be.cc",
+     "=" + SPDX + '#include <cstdint>\n#include "kilim/detail/base/be.hh"\n', "not first"),
+    ("a file name without a concept", "lib/kilim/detail/base/string_utils.hh", "=" + HEAD, "'utils'"),
+    ("a folder name without a concept", "lib/kilim/detail/base/common/x.hh", "=" + HEAD, "'common'"),
     ("a type name without a concept", BASE, "class QueueManager {};\n", "'Manager'"),
     ("virtual in a hot header", QUEUE, "struct A { virtual void f(); };\n", "virtual in a hot"),
     ("logging in a hot header", QUEUE, "void f() { printf(x); }\n", "logging"),
@@ -122,7 +122,7 @@ SEEDS = (
 )
 # A second file that a seed needs beside its own.
 BESIDE = {"headers that include each other":
-          {"lib/kilim/base/cc.hh": HEAD + '#include "kilim/base/be.hh"\n'}}
+          {"lib/kilim/detail/base/cc.hh": HEAD + '#include "kilim/detail/base/be.hh"\n'}}
 
 
 def plant(folder, files):

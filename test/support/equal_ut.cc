@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "equal.hh"
-#include "kilim/base/be.hh"
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
 
 using namespace kilim;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The test client's queues: work requests put together by hand, rings written and completions read
 // as a driver does.
-#include "kilim/base/mmio.hh"
+#include "kilim/detail/base/mmio.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca_fixture.hh"

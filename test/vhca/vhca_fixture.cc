@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "far.hh"
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/address.hh"
 #include "vhca/hca/hca.hh"

@@ -11,7 +11,7 @@
 #include <x86intrin.h>
 
 #include "cli/json.hh"
-#include "kilim/base/barrier.hh"
+#include "kilim/detail/base/barrier.hh"
 #include "perf/command.hh"
 #include "perf/compare/lookup_bench.hh"
 #include "perf/compare/measure.hh"

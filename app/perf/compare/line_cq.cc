@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "kilim/base/barrier.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

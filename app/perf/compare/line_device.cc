@@ -4,9 +4,9 @@
 // the bare copy of as many bytes.
 #include <cstring>
 
-#include "kilim/base/barrier.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

@@ -6,9 +6,9 @@
 // line, in one turn, and the message's bytes by memcpy.
 #include <cstring>
 
-#include "kilim/base/barrier.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/umr/shape.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/umr/shape.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <optional>
 
-#include "kilim/burst/recv.hh"
-#include "kilim/device/owned.hh"
-#include "kilim/mr/registrar.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/burst/recv.hh"
+#include "kilim/detail/device/owned.hh"
+#include "kilim/detail/mr/registrar.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mlx5/open.hh"
 
 namespace kilim::perf {

@@ -7,8 +7,8 @@
 
 #include <rte_mempool.h>
 
-#include "kilim/base/barrier.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

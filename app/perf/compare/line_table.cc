@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The lines of the comparison: a new one is a file and a row here.
-#include "kilim/burst/simd.hh"
+#include "kilim/detail/burst/simd.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

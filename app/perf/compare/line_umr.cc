@@ -3,8 +3,8 @@
 // that lies ready, libmlx5 of ibv_sge, Kilim of Piece, which nobody has summed up or checked; both
 // write it inline, with access rights and a completion, and add up the lengths while they write.
 // Kilim checks each piece besides. Lines of their own show the writer for processors with AVX2.
-#include "kilim/burst/simd.hh"
-#include "kilim/umr/shape.hh"
+#include "kilim/detail/burst/simd.hh"
+#include "kilim/detail/umr/shape.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kilim/lookup/front.hh"
-#include "kilim/lookup/index.hh"
+#include "kilim/detail/lookup/front.hh"
+#include "kilim/detail/lookup/index.hh"
 #include "perf/compare/baselines.hh"
 
 namespace kilim::perf {

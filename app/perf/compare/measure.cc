@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::perf {
 namespace {

@@ -15,9 +15,9 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/sge.hh"
-#include "kilim/queue/sq.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/sge.hh"
+#include "kilim/detail/queue/sq.hh"
 #include "mlx5/handle.hh"
 #include "vhca/entry/attach.hh"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "kilim/burst/rx.hh"
-#include "kilim/burst/tx.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/burst/rx.hh"
+#include "kilim/detail/burst/tx.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/data_seg.hh"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perf/packet/floor.hh"
 
-#include "kilim/base/barrier.hh"
-#include "kilim/base/mmio.hh"
-#include "kilim/burst/packet_words.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/base/mmio.hh"
+#include "kilim/detail/burst/packet_words.hh"
 #include "kilim/prm/opcode.hh"
 
 namespace kilim::perf {

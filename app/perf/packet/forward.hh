@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "kilim/burst/select.hh"
-#include "kilim/pool/each_data.hh"
+#include "kilim/detail/burst/select.hh"
+#include "kilim/detail/pool/each_data.hh"
 #include "perf/compare/line.hh"
 #include "perf/packet/emulated_nic.hh"
 #include "perf/packet/floor.hh"

@@ -4,7 +4,7 @@
 // and a pool of its own, in each Way. Mode mac writes both Ethernet addresses.
 #include <vector>
 
-#include "kilim/burst/simd.hh"
+#include "kilim/detail/burst/simd.hh"
 #include "perf/compare/line.hh"
 #include "perf/packet/forward.hh"
 #include "perf/packet/words.hh"

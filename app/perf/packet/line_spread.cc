@@ -5,7 +5,7 @@
 #include <array>
 #include <memory>
 
-#include "kilim/base/barrier.hh"
+#include "kilim/detail/base/barrier.hh"
 #include "perf/compare/line.hh"
 #include "perf/packet/cable_end.hh"
 

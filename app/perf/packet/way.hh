@@ -2,8 +2,8 @@
 // Way: how packets are forwarded, on Kilim's side and by the floor loop alike. Pure values.
 #pragma once
 
-#include "kilim/burst/config.hh"
-#include "kilim/burst/simd.hh"
+#include "kilim/detail/burst/config.hh"
+#include "kilim/detail/burst/simd.hh"
 
 namespace kilim::perf {
 

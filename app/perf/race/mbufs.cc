@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "kilim/queue/eth_packet.hh"
-#include "kilim/queue/sge.hh"
+#include "kilim/detail/queue/eth_packet.hh"
+#include "kilim/detail/queue/sge.hh"
 
 namespace kilim::race {
 namespace {

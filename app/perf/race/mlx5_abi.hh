@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 struct rte_mbuf;
 struct rte_mempool;

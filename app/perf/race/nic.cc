@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perf/race/nic.hh"
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/opcode.hh"

@@ -8,7 +8,7 @@
 
 #include <endian.h>
 
-#include "kilim/base/barrier.hh"
+#include "kilim/detail/base/barrier.hh"
 #include "kilim/prm/umr_seg.hh"
 
 namespace kilim::perf {

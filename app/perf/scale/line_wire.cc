@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kilim/base/barrier.hh"
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/base/fd.hh"
 #include "perf/compare/line.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/wire.hh"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 
 namespace kilim::perf {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "connect/connection.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "perf/two_sided/side.hh"
 
 namespace kilim::perf {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
-#include "kilim/device/objects.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/objects.hh"
 #include "perf/two_sided/agreement.hh"
 
 namespace kilim::perf {

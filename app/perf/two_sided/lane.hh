@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "kilim/device/owned.hh"
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/inline_recv.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/rq.hh"
-#include "kilim/queue/sq.hh"
+#include "kilim/detail/device/owned.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/inline_recv.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rq.hh"
+#include "kilim/detail/queue/sq.hh"
 #include "perf/options.hh"
 
 namespace kilim::perf {

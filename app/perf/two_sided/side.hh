@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "attach/resolve.hh"
-#include "kilim/mem/block.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/mem/block.hh"
+#include "kilim/detail/mr/registrar.hh"
 #include "perf/options.hh"
 #include "perf/two_sided/agreement.hh"
 #include "perf/two_sided/exchange.hh"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "perf/two_sided/exchange.hh"
 
 namespace kilim::perf {

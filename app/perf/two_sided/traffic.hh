@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "perf/two_sided/exchange.hh"
 #include "perf/two_sided/side.hh"
 

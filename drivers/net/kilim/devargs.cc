@@ -11,8 +11,8 @@
 
 #include <rte_kvargs.h>
 
-#include "kilim/base/nearest.hh"
-#include "kilim/device/inline_arbiter.hh"
+#include "kilim/detail/base/nearest.hh"
+#include "kilim/detail/device/inline_arbiter.hh"
 
 namespace kilim::net {
 namespace {

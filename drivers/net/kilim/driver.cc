@@ -13,8 +13,8 @@
 #include <rte_eal.h>
 #include <rte_log.h>
 
-#include "kilim/port/registry.hh"
-#include "kilim/telemetry/endpoints.hh"
+#include "kilim/detail/port/registry.hh"
+#include "kilim/detail/telemetry/endpoints.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/dpdk_abi.hh"
 #include "net/kilim/ethdev.hh"

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "kilim/device/owned.hh"
-#include "kilim/flow/filter.hh"
-#include "kilim/port/port.hh"
-#include "kilim/port/retry.hh"
+#include "kilim/detail/device/owned.hh"
+#include "kilim/detail/flow/filter.hh"
+#include "kilim/detail/port/port.hh"
+#include "kilim/detail/port/retry.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/ethdev_abi.hh"
 #include "net/kilim/mbuf_memory.hh"

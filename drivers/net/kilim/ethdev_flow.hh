@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/flow/rule.hh"
+#include "kilim/detail/flow/rule.hh"
 #include "net/kilim/ethdev_abi.hh"
 
 namespace kilim::net {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "net/kilim/ethdev_flow_actions.hh"
 
 namespace kilim::net {

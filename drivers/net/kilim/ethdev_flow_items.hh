@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "net/kilim/ethdev_flow.hh"
 
 namespace kilim::net {

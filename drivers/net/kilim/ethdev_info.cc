@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "kilim/burst/tx_packet.hh"
+#include "kilim/detail/burst/tx_packet.hh"
 #include "net/kilim/ethdev.hh"
 
 namespace kilim::net {

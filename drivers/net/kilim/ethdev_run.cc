@@ -7,8 +7,8 @@
 
 #include <rte_mempool.h>
 
-#include "kilim/base/mmio.hh"
-#include "kilim/device/recovery.hh"
+#include "kilim/detail/base/mmio.hh"
+#include "kilim/detail/device/recovery.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/mbuf_strides.hh"
 

@@ -10,7 +10,7 @@
 #include <rte_malloc.h>
 #include <rte_mempool.h>
 
-#include "kilim/queue/sge.hh"
+#include "kilim/detail/queue/sge.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/mbuf_strides.hh"
 #include "net/kilim/queue_memory.hh"

@@ -8,9 +8,9 @@
 
 #include <rte_malloc.h>
 
+#include "kilim/detail/queue/eth_packet.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
 #include "kilim/prm/ctrl_seg.hh"
-#include "kilim/queue/eth_packet.hh"
-#include "kilim/queue/eth_wqe.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/queue_memory.hh"
 

@@ -8,8 +8,8 @@
 #include <rte_memory.h>
 #include <rte_mempool.h>
 
-#include "kilim/mem/range.hh"
-#include "kilim/mr/runs.hh"
+#include "kilim/detail/mem/range.hh"
+#include "kilim/detail/mr/runs.hh"
 
 namespace kilim::net {
 namespace {

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/detail/mr/registrar.hh"
 
 struct rte_mbuf;
 struct rte_mempool;

@@ -5,10 +5,10 @@
 
 #include <rte_mempool.h>
 
-#include "kilim/base/barrier.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/queue/completion.hh"
+#include "kilim/detail/queue/sge.hh"
 #include "kilim/prm/cqe.hh"
-#include "kilim/queue/completion.hh"
-#include "kilim/queue/sge.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/mbuf_strides.hh"
 #include "net/kilim/mbuf_words.hh"
@@ -206,7 +206,7 @@ uint16_t take_scattered(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
 }
 
 // Packets of the compressed block at the front, from the first on that was not received yet. What
-// the minis do not say its title says of all (kilim/burst/rx_compressed.hh).
+// the minis do not say its title says of all (kilim/detail/burst/rx_compressed.hh).
 uint16_t take_block(MbufRx& q, const prm::Cqe& title, rte_mbuf** out, uint32_t want) noexcept {
   const uint32_t count = queue::Cq::completions(title), first = q.block_done;
   const uint32_t left = count - first, n = left < want ? left : want;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kilim/detail/queue/sge.hh"
 #include "kilim/prm/cqe.hh"
-#include "kilim/queue/sge.hh"
 #include "net/kilim/mbuf_words.hh"
 
 namespace kilim::net {
@@ -178,7 +178,8 @@ template <bool lro>
 
 }  // namespace
 
-// As rx_burst_strides() (kilim/burst/rx_strides.hh). An entry without data gives strides back.
+// As rx_burst_strides() (kilim/detail/burst/rx_strides.hh). An entry without data gives strides
+// back.
 template <bool lro>
 uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   MbufStrides& s = q.strides;

@@ -8,10 +8,10 @@
 #include <rte_mempool.h>
 #include <rte_net.h>
 
+#include "kilim/detail/queue/eth_packet.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "kilim/prm/ctrl_seg.hh"
-#include "kilim/queue/eth_packet.hh"
-#include "kilim/queue/eth_wqe.hh"
-#include "kilim/queue/wqe_cursor.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/tx_request.hh"
 

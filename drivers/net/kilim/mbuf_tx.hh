@@ -11,10 +11,10 @@
 
 #include <rte_mbuf.h>
 
-#include "kilim/base/counter.hh"
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/worker/poller.hh"
+#include "kilim/detail/base/counter.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/worker/poller.hh"
 #include "net/kilim/mbuf_memory.hh"
 #include "net/kilim/mbuf_rx.hh"
 

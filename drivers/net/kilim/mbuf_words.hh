@@ -9,10 +9,10 @@
 #include <rte_mbuf.h>
 #include <rte_mbuf_dyn.h>
 
-#include "kilim/base/barrier.hh"
-#include "kilim/base/mmio.hh"
-#include "kilim/burst/joined.hh"
-#include "kilim/burst/packet_words.hh"
+#include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/base/mmio.hh"
+#include "kilim/detail/burst/joined.hh"
+#include "kilim/detail/burst/packet_words.hh"
 #include "kilim/prm/cqe.hh"
 #include "net/kilim/mbuf_rx.hh"
 

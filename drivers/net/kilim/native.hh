@@ -2,8 +2,8 @@
 // From the C handle of rte_pmd_kilim.h to Kilim's C++ port. Any thread.
 #pragma once
 
-#include "kilim/port/port.hh"
-#include "net/kilim/rte_pmd_kilim.h"
+#include "kilim/detail/port/port.hh"
+#include "kilim/rte_pmd_kilim.h"
 
 namespace kilim::net {
 

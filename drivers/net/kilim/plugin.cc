@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // librte_net_kilim.so, which EAL loads from its folder of plugins or by -d. It has no driver of its
 // own: it makes the loader bring libkilim.so, whose constructor registers the driver.
-#include "net/kilim/rte_pmd_kilim.h"
+#include "kilim/rte_pmd_kilim.h"
 
 namespace {
 

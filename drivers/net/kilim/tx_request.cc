@@ -8,7 +8,7 @@
 #include <cstring>
 #include <span>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 namespace kilim::net {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <rte_mbuf.h>
 
-#include "kilim/queue/eth_packet.hh"
-#include "kilim/queue/eth_wqe.hh"
+#include "kilim/detail/queue/eth_packet.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
 #include "net/kilim/mbuf_tx.hh"
 
 namespace kilim::net {

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "kilim/base/device_spec.hh"
-#include "kilim/base/result.hh"
-#include "kilim/base/version.h"
+#include "kilim/detail/base/device_spec.hh"
+#include "kilim/detail/base/result.hh"
+#include "kilim/version.h"
 #include "vhca/core/order.hh"
 #include "vhca/core/profile_names.hh"
 #include "vhca/core/request_faults.hh"

@@ -17,7 +17,7 @@
 #include <memory>
 #include <span>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/cm/values.hh"
 
 namespace kilim::vhca::cm {

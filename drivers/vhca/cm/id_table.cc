@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "kilim/base/assert.hh"
+#include "kilim/detail/base/assert.hh"
 
 namespace kilim::vhca::cm {
 

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/be.hh"
-#include "kilim/base/field.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/field.hh"
 #include "vhca/cm/values.hh"
 
 namespace kilim::vhca::cm {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <span>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::vhca::cm {

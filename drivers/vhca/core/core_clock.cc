@@ -14,7 +14,7 @@
 #include <x86intrin.h>
 #endif
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "vhca/core/own_page.hh"
 #include "vhca/core/sealed.hh"
 #include "vhca/core/tsc_clock.hh"

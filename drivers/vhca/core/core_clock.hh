@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::vhca {
 

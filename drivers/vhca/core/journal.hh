@@ -15,10 +15,10 @@
 #include <string>
 #include <string_view>
 
-#include "kilim/base/counter.hh"
-#include "kilim/base/fd.hh"
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/counter.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
 #include "kilim/prm/syndrome.hh"
 
 namespace kilim::vhca {

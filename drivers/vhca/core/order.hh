@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
 

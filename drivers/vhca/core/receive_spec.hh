@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 
 namespace kilim::vhca {
 

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::vhca {
 

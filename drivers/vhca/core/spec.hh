@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 
 namespace kilim::vhca {
 

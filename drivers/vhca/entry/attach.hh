@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "kilim/base/device_spec.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/device_spec.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
 

@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/entry/attach.hh"
 

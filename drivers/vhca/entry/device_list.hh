@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/lock.hh"
 #include "vhca/entry/config.hh"
 #include "vhca/entry/instance.hh"

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "kilim/base/nearest.hh"
+#include "kilim/detail/base/nearest.hh"
 #include "vhca/core/order.hh"
 #include "vhca/core/port_ip.hh"
 #include "vhca/core/profile.hh"

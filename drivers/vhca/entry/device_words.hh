@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The words of a virtual device (kilim/base/device_spec.hh): the one table behind the launcher's
-// options, the devargs of ports and what a program in C says. Each value is checked where it is
-// read, before there is a device. Control path, any thread.
+// The words of a virtual device (kilim/detail/base/device_spec.hh): the one table behind the
+// launcher's options, the devargs of ports and what a program in C says. Each value is checked
+// where it is read, before there is a device. Control path, any thread.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "kilim/base/device_spec.hh"
+#include "kilim/detail/base/device_spec.hh"
 
 namespace kilim::vhca {
 

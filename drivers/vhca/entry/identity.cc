@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/core/address.hh"
 #include "vhca/core/lock.hh"
 #include "vhca/entry/port_ips.hh"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/entry/config.hh"

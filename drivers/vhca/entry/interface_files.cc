@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/entry/netdev.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/entry/tree_folders.hh"

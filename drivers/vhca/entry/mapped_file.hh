@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::vhca {
 

@@ -16,7 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/core/lock.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/ethtool.hh"

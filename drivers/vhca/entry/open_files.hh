@@ -13,8 +13,8 @@
 
 #include <sys/types.h>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/rdmacm/cm_file.hh"
 #include "vhca/uverbs/device_file.hh"
 

@@ -3,7 +3,7 @@
 // Owner: attach.cc, under its lock.
 #pragma once
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
 

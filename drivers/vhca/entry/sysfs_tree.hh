@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/entry/config.hh"
 #include "vhca/entry/mapped_file.hh"

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/entry/raw.hh"
 
 namespace kilim::vhca {

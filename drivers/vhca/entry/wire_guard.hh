@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/entry/guard_policy.hh"
 
 namespace kilim::vhca {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/state.hh"
 
 namespace kilim::vhca {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "kilim/prm/syndrome.hh"
 #include "vhca/core/port_counters.hh"
 #include "vhca/core/spec.hh"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 namespace kilim::vhca {
 

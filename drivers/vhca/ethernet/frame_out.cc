@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/journal.hh"

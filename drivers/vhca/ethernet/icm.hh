@@ -9,7 +9,7 @@
 #include <map>
 #include <span>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
 

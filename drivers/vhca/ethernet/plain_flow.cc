@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/data_seg.hh"
 #include "vhca/ethernet/describe.hh"

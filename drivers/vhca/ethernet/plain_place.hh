@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/ethernet/plain_taking.hh"

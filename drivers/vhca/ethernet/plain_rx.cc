@@ -4,7 +4,7 @@
 // Records, keys and counters are looked at once for all. It asks what the general way (rx.cc) asks;
 // what is not plain, and whatever goes wrong, stays on the wire for that. Adapter's lock held.
 // Never allocates. Frames are untrusted.
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
 #include "kilim/prm/mkc.hh"

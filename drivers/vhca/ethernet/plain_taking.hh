@@ -11,7 +11,7 @@
 
 #include <emmintrin.h>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"

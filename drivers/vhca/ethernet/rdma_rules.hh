@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/ethernet/steering.hh"
 #include "vhca/ethernet/table_type.hh"

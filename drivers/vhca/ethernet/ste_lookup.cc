@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/ste.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/wire/crc32.hh"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::vhca {

@@ -2,7 +2,7 @@
 // The tables of a Toeplitz key. Pure.
 #include "vhca/ethernet/toeplitz.hh"
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/toeplitz_products.hh"
 
 namespace kilim::vhca {

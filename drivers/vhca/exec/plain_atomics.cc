@@ -4,7 +4,7 @@
 // general way. Adapter's lock held. Never allocates; a WQE is untrusted.
 #include <algorithm>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/opcode.hh"

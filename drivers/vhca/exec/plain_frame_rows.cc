@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "vhca/memory/dma_fours.hh"
 
 namespace kilim::vhca {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/eth_seg.hh"

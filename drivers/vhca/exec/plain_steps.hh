@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/exec/engine.hh"

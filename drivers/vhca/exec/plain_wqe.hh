@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "vhca/memory/dma_inline.hh"
 

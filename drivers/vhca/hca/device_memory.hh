@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/profile.hh"
 
 namespace kilim::vhca {

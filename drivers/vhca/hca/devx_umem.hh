@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/object_table.hh"
 #include "vhca/core/spec.hh"
 

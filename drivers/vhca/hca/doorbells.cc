@@ -6,7 +6,7 @@
 #include <atomic>
 #include <utility>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/wq/cqe_writer.hh"

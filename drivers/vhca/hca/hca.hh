@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kilim/base/ident.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/ident.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/address.hh"
 #include "vhca/core/core_clock.hh"
 #include "vhca/core/lock.hh"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/cqe.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/hca/objects.hh"

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/be.hh"
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/hca/page_queues.hh"
 #include "vhca/wq/cq.hh"

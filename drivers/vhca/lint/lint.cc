@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/tpt/translate.hh"

@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kilim/base/be.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/result.hh"
 #include "kilim/prm/lint_recv.hh"
 #include "vhca/core/object_table.hh"
 #include "vhca/lint/regions.hh"

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 
 namespace kilim::vhca::dma {
 

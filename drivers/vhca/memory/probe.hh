@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 
 namespace kilim::vhca {
 

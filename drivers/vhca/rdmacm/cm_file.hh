@@ -10,8 +10,8 @@
 
 #include <sys/types.h>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
 

@@ -10,7 +10,7 @@
 
 #include <sys/socket.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/rdmacm/state.hh"
 
 namespace kilim::vhca::rdmacm {

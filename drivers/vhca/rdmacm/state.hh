@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/cm/agent.hh"
 #include "vhca/core/port_ip.hh"
 #include "vhca/hca/hca.hh"

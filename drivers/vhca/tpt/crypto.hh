@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/tpt/aes.hh"
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/crypto_seg.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/tpt/key_state.hh"

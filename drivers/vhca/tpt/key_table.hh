@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/object_table.hh"
 #include "vhca/core/profile.hh"

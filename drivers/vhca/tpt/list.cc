@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 
 namespace kilim::vhca {
 

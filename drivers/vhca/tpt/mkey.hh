@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/tpt/crypto.hh"
 #include "vhca/tpt/paged_region.hh"

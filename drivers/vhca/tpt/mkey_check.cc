@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/umr_seg.hh"

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "vhca/core/profile.hh"
 
 namespace kilim::vhca {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 namespace kilim::vhca {
 

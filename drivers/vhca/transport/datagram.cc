@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/av_seg.hh"
 #include "vhca/core/address.hh"
 #include "vhca/core/journal.hh"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/opcode.hh"
 #include "vhca/core/address.hh"
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kilim/base/be.hh"
-#include "kilim/base/field.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/field.hh"
 
 namespace kilim::vhca::roce {
 

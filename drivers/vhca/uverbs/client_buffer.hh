@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 
 namespace kilim::vhca {
 

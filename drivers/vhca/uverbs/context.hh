@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/core/own_fd.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/hca/hca.hh"

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/uverbs/bundle.hh"

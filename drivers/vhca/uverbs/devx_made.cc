@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/flow_table.hh"
 #include "kilim/prm/qp_context.hh"

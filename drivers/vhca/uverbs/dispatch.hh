@@ -2,7 +2,7 @@
 // RDMA_VERBS_IOCTL: finds the method and hands it its checked attributes. Adapter's lock held.
 #pragma once
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "vhca/uverbs/context.hh"
 
 namespace kilim::vhca {

@@ -12,8 +12,8 @@
 
 #include <sys/types.h>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/own_fd.hh"
 
 namespace kilim::vhca {

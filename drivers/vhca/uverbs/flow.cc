@@ -10,7 +10,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 
 namespace kilim::vhca {
 

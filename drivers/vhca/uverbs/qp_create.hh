@@ -7,7 +7,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/uverbs/client_buffer.hh"
 #include "vhca/uverbs/context.hh"
 

@@ -9,7 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/data_seg.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/write_command.hh"

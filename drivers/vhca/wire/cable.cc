@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "kilim/base/barrier.hh"
+#include "kilim/detail/base/barrier.hh"
 
 namespace kilim::vhca {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/frame_ring.hh"
 #include "vhca/wire/wire.hh"
 

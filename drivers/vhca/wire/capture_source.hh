@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/own_fd.hh"
 #include "vhca/wire/wire.hh"
 

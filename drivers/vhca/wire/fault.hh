@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/decorator.hh"
 
 namespace kilim::vhca {

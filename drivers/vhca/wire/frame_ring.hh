@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::vhca {
 

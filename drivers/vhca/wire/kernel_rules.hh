@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/decorator.hh"
 #include "vhca/wire/frame_match.hh"
 #include "vhca/wire/nf_table.hh"

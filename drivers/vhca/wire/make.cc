@@ -8,7 +8,7 @@
 
 #include <net/if.h>
 
-#include "kilim/base/nearest.hh"
+#include "kilim/detail/base/nearest.hh"
 #include "vhca/core/port_ip.hh"
 #include "vhca/wire/af_packet.hh"
 #include "vhca/wire/cable.hh"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca {

@@ -11,7 +11,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 namespace kilim::vhca {
 

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "vhca/wire/nf_message.hh"
 
 namespace kilim::vhca {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/frame_match.hh"
 
 namespace kilim::vhca {

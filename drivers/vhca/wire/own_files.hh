@@ -14,8 +14,8 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/own_fd.hh"
 #include "vhca/wire/capture_source.hh"
 #include "vhca/wire/wire.hh"

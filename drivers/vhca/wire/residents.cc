@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::vhca {
 

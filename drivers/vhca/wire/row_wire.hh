@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/core/own_fd.hh"
 #include "vhca/wire/looks.hh"
 #include "vhca/wire/wire.hh"

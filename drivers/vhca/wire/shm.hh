@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/own_fd.hh"
 #include "vhca/wire/shm_ring.hh"
 #include "vhca/wire/slots.hh"

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "kilim/base/barrier.hh"
+#include "kilim/detail/base/barrier.hh"
 #include "vhca/core/sealed.hh"
 
 namespace kilim::vhca {

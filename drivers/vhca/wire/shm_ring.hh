@@ -11,7 +11,7 @@
 #include <span>
 #include <utility>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 
 namespace kilim::vhca {
 

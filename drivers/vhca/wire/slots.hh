@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "kilim/base/fd.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/core/own_fd.hh"
 #include "vhca/core/spec.hh"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/fd_wire.hh"
 #include "vhca/wire/interface_drops.hh"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/decorator.hh"
 #include "vhca/wire/pcap.hh"
 

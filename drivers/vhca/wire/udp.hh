@@ -12,7 +12,7 @@
 #include <memory>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/row_wire.hh"
 
 namespace kilim::vhca {

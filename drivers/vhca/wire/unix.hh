@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/result.hh"
 #include "vhca/wire/row_wire.hh"
 #include "vhca/wire/slots.hh"
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "vhca/core/spec.hh"
 
 namespace kilim::vhca {

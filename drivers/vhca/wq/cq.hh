@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "kilim/prm/cqe.hh"
 #include "vhca/core/spec.hh"
 

@@ -2,7 +2,7 @@
 // Adapter's lock held. Never allocates; a WQE is untrusted.
 #include "vhca/wq/posted_nops.hh"
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/wq/observer.hh"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "vhca/core/spec.hh"
 #include "vhca/tpt/key_memo.hh"
 #include "vhca/wq/cq.hh"

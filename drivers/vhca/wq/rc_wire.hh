@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kilim/base/ident.hh"
+#include "kilim/detail/base/ident.hh"
 #include "vhca/wq/recv_wqe.hh"
 
 namespace kilim::vhca {

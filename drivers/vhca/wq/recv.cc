@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 namespace kilim::prm {
 

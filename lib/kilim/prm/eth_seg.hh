@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/be.hh"
+#include "kilim/detail/base/be.hh"
 
 namespace kilim::prm {
 

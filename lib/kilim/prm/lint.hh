@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kilim/base/units.hh"
+#include "kilim/detail/base/units.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"

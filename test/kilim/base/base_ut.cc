@@ -9,13 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kilim/base/be.hh"
-#include "kilim/base/counter.hh"
-#include "kilim/base/fd.hh"
-#include "kilim/base/field.hh"
-#include "kilim/base/mmio.hh"
-#include "kilim/base/owner.hh"
-#include "kilim/base/result.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/base/counter.hh"
+#include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/field.hh"
+#include "kilim/detail/base/mmio.hh"
+#include "kilim/detail/base/owner.hh"
+#include "kilim/detail/base/result.hh"
 #include "ut.hh"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "kilim/base/nearest.hh"
+#include "kilim/detail/base/nearest.hh"
 #include "ut.hh"
 
 using namespace kilim;
@@ -47,4 +47,4 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("kilim/base nearest", cases)
+KILIM_UT_MAIN("kilim/detail/base nearest", cases)

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "burst_fixture.hh"
-#include "kilim/burst/select.hh"
+#include "kilim/detail/burst/select.hh"
 #include "ut.hh"
 
 namespace {

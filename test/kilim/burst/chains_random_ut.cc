@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "eal.hh"
-#include "kilim/burst/select.hh"
+#include "kilim/detail/burst/select.hh"
 #include "rings_fixture.hh"
 #include "ut.hh"
 

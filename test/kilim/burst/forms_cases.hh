@@ -5,9 +5,9 @@
 #include <random>
 #include <span>
 
-#include "kilim/burst/config.hh"
-#include "kilim/burst/select.hh"
-#include "kilim/pool/handle.hh"
+#include "kilim/detail/burst/config.hh"
+#include "kilim/detail/burst/select.hh"
+#include "kilim/detail/pool/handle.hh"
 #include "kilim/prm/cqe.hh"
 #include "ut.hh"
 

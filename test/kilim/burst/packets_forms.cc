@@ -10,7 +10,7 @@
 
 #include "burst_fixture.hh"
 #include "forms_cases.hh"
-#include "kilim/burst/select.hh"
+#include "kilim/detail/burst/select.hh"
 
 namespace {
 

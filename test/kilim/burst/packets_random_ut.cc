@@ -11,7 +11,7 @@
 #include "burst_fixture.hh"
 #include "case_tables.hh"
 #include "forms_cases.hh"
-#include "kilim/burst/select.hh"
+#include "kilim/detail/burst/select.hh"
 #include "ut.hh"
 
 namespace {

@@ -9,8 +9,8 @@
 
 #include "burst_fixture.hh"
 #include "forms_cases.hh"
-#include "kilim/burst/select.hh"
-#include "kilim/queue/eth_packet.hh"
+#include "kilim/detail/burst/select.hh"
+#include "kilim/detail/queue/eth_packet.hh"
 #include "ut.hh"
 
 namespace {

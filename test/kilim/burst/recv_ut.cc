@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "burst_fixture.hh"
-#include "kilim/burst/recv.hh"
+#include "kilim/detail/burst/recv.hh"
 #include "ut.hh"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "kilim/burst/rx.hh"
-#include "kilim/burst/tx.hh"
+#include "kilim/detail/burst/rx.hh"
+#include "kilim/detail/burst/tx.hh"
 
 namespace kilim::test {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "kilim/burst/sent_ring.hh"
+#include "kilim/detail/burst/sent_ring.hh"
 #include "ut.hh"
 
 namespace {

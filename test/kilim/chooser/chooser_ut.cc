@@ -6,8 +6,8 @@
 #include <cstring>
 #include <random>
 
-#include "kilim/chooser/chooser.hh"
-#include "kilim/chooser/packet_plan.hh"
+#include "kilim/detail/chooser/chooser.hh"
+#include "kilim/detail/chooser/packet_plan.hh"
 #include "ut.hh"
 
 namespace kilim::chooser {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/device/inline_arbiter.hh"
+#include "kilim/detail/device/inline_arbiter.hh"
 #include "ut.hh"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "kilim/device/owned.hh"
+#include "kilim/detail/device/owned.hh"
 #include "ut.hh"
 
 namespace {

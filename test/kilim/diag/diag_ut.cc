@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "../queue/ring_fixture.hh"
-#include "kilim/diag/doorbell_lint.hh"
-#include "kilim/diag/recorder.hh"
-#include "kilim/diag/recording.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/detail/diag/doorbell_lint.hh"
+#include "kilim/detail/diag/recorder.hh"
+#include "kilim/detail/diag/recording.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "ut.hh"
 #include "wqe_tool.hh"
 

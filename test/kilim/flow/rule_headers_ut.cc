@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kilim/flow/expand.hh"
-#include "kilim/flow/rule.hh"
+#include "kilim/detail/flow/expand.hh"
+#include "kilim/detail/flow/rule.hh"
 #include "ut.hh"
 
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "kilim/flow/expand.hh"
-#include "kilim/flow/filter.hh"
-#include "kilim/flow/rule.hh"
+#include "kilim/detail/flow/expand.hh"
+#include "kilim/detail/flow/filter.hh"
+#include "kilim/detail/flow/rule.hh"
 #include "ut.hh"
 
 namespace {

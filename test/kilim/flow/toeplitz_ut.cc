@@ -7,8 +7,8 @@
 
 #include <arpa/inet.h>
 
-#include "kilim/flow/match.hh"
-#include "kilim/flow/toeplitz.hh"
+#include "kilim/detail/flow/match.hh"
+#include "kilim/detail/flow/toeplitz.hh"
 #include "ut.hh"
 
 namespace {

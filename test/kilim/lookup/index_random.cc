@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "kilim/lookup/front.hh"
-#include "kilim/lookup/index.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/lookup/front.hh"
+#include "kilim/detail/lookup/index.hh"
+#include "kilim/detail/mr/registrar.hh"
 #include "lookup_fixture.hh"
 
 namespace {

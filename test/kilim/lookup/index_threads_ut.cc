@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "kilim/lookup/front.hh"
+#include "kilim/detail/lookup/front.hh"
 #include "lookup_fixture.hh"
 #include "ut.hh"
 

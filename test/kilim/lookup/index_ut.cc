@@ -5,9 +5,9 @@
 #include <cerrno>
 
 #include "case_tables.hh"
-#include "kilim/lookup/front.hh"
-#include "kilim/lookup/index.hh"
-#include "kilim/mr/registrar.hh"
+#include "kilim/detail/lookup/front.hh"
+#include "kilim/detail/lookup/index.hh"
+#include "kilim/detail/mr/registrar.hh"
 #include "lookup_fixture.hh"
 
 namespace {

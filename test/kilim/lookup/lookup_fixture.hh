@@ -9,7 +9,7 @@
 
 #include <rte_rcu_qsbr.h>
 
-#include "kilim/lookup/index.hh"
+#include "kilim/detail/lookup/index.hh"
 #include "ut.hh"
 
 namespace kilim::test {

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "far.hh"
-#include "kilim/mem/block.hh"
-#include "kilim/mem/limits.hh"
-#include "kilim/mem/range.hh"
-#include "kilim/mem/user_range.hh"
+#include "kilim/detail/mem/block.hh"
+#include "kilim/detail/mem/limits.hh"
+#include "kilim/detail/mem/range.hh"
+#include "kilim/detail/mem/user_range.hh"
 #include "ut.hh"
 
 namespace {

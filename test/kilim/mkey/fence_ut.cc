@@ -2,7 +2,7 @@
 // Which WQEs around the UMRs of one queue carry which fence.
 #include <vector>
 
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mkey_fixture.hh"
 #include "ut.hh"
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "case_tables.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mkey_fixture.hh"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kilim/mkey/mkey_binder_burst.hh"
+#include "kilim/detail/mkey/mkey_binder_burst.hh"
 #include "ut.hh"
 
 namespace kilim::test {

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "mkey_fixture.hh"
 
 namespace {

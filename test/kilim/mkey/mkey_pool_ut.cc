@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "kilim/mkey/mkey_cache.hh"
-#include "kilim/mkey/mkey_pool.hh"
+#include "kilim/detail/mkey/mkey_cache.hh"
+#include "kilim/detail/mkey/mkey_pool.hh"
 #include "ut.hh"
 
 namespace {

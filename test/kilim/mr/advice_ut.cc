@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "kilim/mr/advice_queue.hh"
-#include "kilim/mr/thrash.hh"
+#include "kilim/detail/mr/advice_queue.hh"
+#include "kilim/detail/mr/thrash.hh"
 #include "ut.hh"
 
 namespace {

@@ -9,7 +9,7 @@
 
 #include "../lookup/lookup_fixture.hh"
 #include "eal_regions_fixture.hh"
-#include "kilim/lookup/indexed_regions.hh"
+#include "kilim/detail/lookup/indexed_regions.hh"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "hot_plug.hh"
-#include "kilim/mr/eal_regions.hh"
+#include "kilim/detail/mr/eal_regions.hh"
 #include "ut.hh"
 
 namespace kilim::test {

@@ -9,7 +9,7 @@
 
 #include "case_tables.hh"
 #include "eal_regions_fixture.hh"
-#include "kilim/mem/limits.hh"
+#include "kilim/detail/mem/limits.hh"
 
 namespace {
 

@@ -12,8 +12,8 @@
 
 #include "eal.hh"
 #include "far.hh"
-#include "kilim/mr/allocated.hh"
-#include "kilim/mr/runs.hh"
+#include "kilim/detail/mr/allocated.hh"
+#include "kilim/detail/mr/runs.hh"
 #include "ut.hh"
 
 namespace {

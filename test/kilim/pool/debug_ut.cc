@@ -14,8 +14,8 @@
 #include <rte_lcore.h>
 
 #include "eal.hh"
-#include "kilim/pool/edit.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/pool/edit.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
 // Who is named: functions that the program exports.

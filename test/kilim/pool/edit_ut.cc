@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "eal.hh"
-#include "kilim/pool/chain.hh"
-#include "kilim/pool/edit.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/pool/chain.hh"
+#include "kilim/detail/pool/edit.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "eal.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
 namespace {

@@ -9,8 +9,8 @@
 
 #include <rte_mbuf.h>
 
-#include "kilim/pool/chain.hh"
-#include "kilim/pool/mbuf.hh"
+#include "kilim/detail/pool/chain.hh"
+#include "kilim/detail/pool/mbuf.hh"
 #include "mbuf_fixture.hh"
 #include "ut.hh"
 

@@ -10,8 +10,8 @@
 #include <rte_mbuf.h>
 
 #include "case_tables.hh"
-#include "kilim/pool/chain.hh"
-#include "kilim/pool/mbuf.hh"
+#include "kilim/detail/pool/chain.hh"
+#include "kilim/detail/pool/mbuf.hh"
 #include "mbuf_fixture.hh"
 #include "ut.hh"
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "eal.hh"
-#include "kilim/base/outlived.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/base/outlived.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
 using namespace kilim;
@@ -91,4 +91,4 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("kilim/pool outlived", cases)
+KILIM_UT_MAIN("kilim/detail/pool outlived", cases)

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "eal.hh"
-#include "kilim/pool/each_data.hh"
-#include "kilim/pool/pool.hh"
+#include "kilim/detail/pool/each_data.hh"
+#include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A counter of the device that begins anywhere, wraps at 32 bits, and cannot always be read.
-#include "kilim/port/device_counter.hh"
+#include "kilim/detail/port/device_counter.hh"
 #include "ut.hh"
 
 namespace {

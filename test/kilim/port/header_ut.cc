@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "kilim/port/packet_gather.hh"
+#include "kilim/detail/port/packet_gather.hh"
 #include "ut.hh"
 
 namespace {

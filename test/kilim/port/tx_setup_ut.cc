@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "kilim/port/queues.hh"
+#include "kilim/detail/port/queues.hh"
 #include "ut.hh"
 
 namespace {

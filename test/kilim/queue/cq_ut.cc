@@ -2,11 +2,11 @@
 // The completion queue over an array.
 #include <array>
 
-#include "kilim/queue/cq.hh"
-#include "kilim/queue/inline_recv.hh"
-#include "kilim/queue/preset.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/detail/queue/cq.hh"
+#include "kilim/detail/queue/inline_recv.hh"
+#include "kilim/detail/queue/preset.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "ring_fixture.hh"
 #include "ut.hh"
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kilim/detail/queue/geometry.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/syndrome.hh"
-#include "kilim/queue/geometry.hh"
 
 namespace kilim::test {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstring>
 
-#include "kilim/queue/rq.hh"
-#include "kilim/queue/srq.hh"
+#include "kilim/detail/queue/rq.hh"
+#include "kilim/detail/queue/srq.hh"
 #include "ut.hh"
 
 namespace {

@@ -2,10 +2,10 @@
 // The send queue and its cursor over an array.
 #include <cstring>
 
-#include "kilim/queue/error_log.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/queue/wqe_cursor.hh"
+#include "kilim/detail/queue/error_log.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/queue/wqe_cursor.hh"
 #include "ring_fixture.hh"
 #include "ut.hh"
 

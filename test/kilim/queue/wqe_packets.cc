@@ -3,7 +3,7 @@
 // from the manual's layout; headers over the ring's end; what no WQE can have.
 #include <vector>
 
-#include "kilim/queue/eth_packet.hh"
+#include "kilim/detail/queue/eth_packet.hh"
 #include "ring_fixture.hh"
 #include "ut.hh"
 

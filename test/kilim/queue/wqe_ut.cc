@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The bytes of every builder, written out by hand from the manual's layout.
 #include "case_tables.hh"
-#include "kilim/queue/eth_wqe.hh"
-#include "kilim/queue/rc_wqe.hh"
+#include "kilim/detail/queue/eth_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
 #include "ring_fixture.hh"
 #include "ut.hh"
 

@@ -4,7 +4,7 @@
 #include <rte_malloc.h>
 
 #include "eal.hh"
-#include "kilim/relaxed/eal_watch.hh"
+#include "kilim/detail/relaxed/eal_watch.hh"
 #include "relaxed_fixture.hh"
 
 namespace {

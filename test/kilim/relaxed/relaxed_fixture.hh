@@ -9,7 +9,7 @@
 #include <span>
 
 #include "../mkey/mkey_fixture.hh"
-#include "kilim/relaxed/relaxed.hh"
+#include "kilim/detail/relaxed/relaxed.hh"
 #include "ut.hh"
 
 namespace kilim::test {

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "eal.hh"
-#include "kilim/device/devices.hh"
-#include "kilim/mkey/mkey_pool.hh"
-#include "kilim/pool/pool.hh"
-#include "kilim/telemetry/endpoints.hh"
-#include "kilim/worker/worker.hh"
+#include "kilim/detail/device/devices.hh"
+#include "kilim/detail/mkey/mkey_pool.hh"
+#include "kilim/detail/pool/pool.hh"
+#include "kilim/detail/telemetry/endpoints.hh"
+#include "kilim/detail/worker/worker.hh"
 #include "telemetry_client.hh"
 #include "ut.hh"
 

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/fixed.hh"
-#include "kilim/umr/patch.hh"
-#include "kilim/umr/pointer_wqe.hh"
-#include "kilim/umr/shape.hh"
-#include "kilim/umr/signature.hh"
-#include "kilim/umr/strided.hh"
-#include "kilim/umr/window.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/fixed.hh"
+#include "kilim/detail/umr/patch.hh"
+#include "kilim/detail/umr/pointer_wqe.hh"
+#include "kilim/detail/umr/shape.hh"
+#include "kilim/detail/umr/signature.hh"
+#include "kilim/detail/umr/strided.hh"
+#include "kilim/detail/umr/window.hh"
 #include "ut.hh"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/layout.hh"
-#include "kilim/umr/patch.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/layout.hh"
+#include "kilim/detail/umr/patch.hh"
 #include "ut.hh"
 
 namespace {

@@ -8,10 +8,10 @@
 
 #include <sys/mman.h>
 
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/layout.hh"
-#include "kilim/umr/patch.hh"
-#include "kilim/umr/shape.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/layout.hh"
+#include "kilim/detail/umr/patch.hh"
+#include "kilim/detail/umr/shape.hh"
 #include "send_ring_fixture.hh"
 #include "ut.hh"
 

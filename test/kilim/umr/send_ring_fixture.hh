@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kilim/base/be.hh"
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/klm_list.hh"
+#include "kilim/detail/base/be.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/klm_list.hh"
 
 namespace kilim::test {
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/shape.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/shape.hh"
 #include "send_ring_fixture.hh"
 #include "ut.hh"
 

@@ -3,10 +3,10 @@
 #include <array>
 #include <cstring>
 
-#include "kilim/queue/rc_wqe.hh"
-#include "kilim/queue/sq.hh"
-#include "kilim/umr/patch.hh"
-#include "kilim/umr/umr_wqe.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/detail/queue/sq.hh"
+#include "kilim/detail/umr/patch.hh"
+#include "kilim/detail/umr/umr_wqe.hh"
 #include "ut.hh"
 
 namespace {

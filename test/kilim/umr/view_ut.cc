@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collecting pieces into views.
-#include "kilim/umr/view.hh"
+#include "kilim/detail/umr/view.hh"
 #include "ut.hh"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "eal.hh"
-#include "kilim/worker/worker.hh"
+#include "kilim/detail/worker/worker.hh"
 #include "worker_cases.hh"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 
 #include "eal.hh"
-#include "kilim/worker/worker.hh"
+#include "kilim/detail/worker/worker.hh"
 #include "worker_cases.hh"
 
 namespace {

@@ -5,7 +5,7 @@
 
 #include "case_tables.hh"
 #include "eal.hh"
-#include "kilim/worker/worker.hh"
+#include "kilim/detail/worker/worker.hh"
 #include "ut.hh"
 #include "worker_cases.hh"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../wire/frames_fixture.hh"
-#include "kilim/base/mmio.hh"
+#include "kilim/detail/base/mmio.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"

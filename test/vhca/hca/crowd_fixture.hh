@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kilim/base/mmio.hh"
+#include "kilim/detail/base/mmio.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca_fixture.hh"
 

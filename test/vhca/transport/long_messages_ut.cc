@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "ut.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/transport/roce.hh"

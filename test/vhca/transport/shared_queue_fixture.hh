@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "kilim/base/mmio.hh"
+#include "kilim/detail/base/mmio.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "vhca_fixture.hh"

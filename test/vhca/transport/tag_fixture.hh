@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "kilim/base/mmio.hh"
+#include "kilim/detail/base/mmio.hh"
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/tag_matching.hh"

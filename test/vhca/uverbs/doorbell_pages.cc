@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "doorbell_page_cases.hh"
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "request_fixture.hh"
 #include "ut.hh"
 #include "vhca/core/sealed.hh"

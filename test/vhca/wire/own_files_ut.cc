@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "frames_fixture.hh"
-#include "kilim/base/fd.hh"
+#include "kilim/detail/base/fd.hh"
 #include "ut.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/own_files.hh"

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How many bindings of a gather's keys have ended. Any thread; the queue's worker goes on
+// meanwhile, and no count is changed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kilim/detail/port/packet_gather.hh"
+
+namespace kilim::port {
+
+// Of a gather of `keys` keys. A key that is bound again replaces itself, so that few end by an
+// invalidation: ended are those that no packet needs any more. The worker writes how many are free.
+inline uint64_t ended_keys(PacketGather& gather, uint32_t keys) noexcept {
+  const uint64_t bound = gather.stats().gathered;
+  const uint32_t free = gather.slots()->read_free_count();
+  return bound - std::min<uint64_t>(bound, keys - std::min(keys, free));
+}
+
+}  // namespace kilim::port
