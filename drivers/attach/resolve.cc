@@ -13,7 +13,7 @@
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/device_words.hh"
 
-namespace kilim::attach {
+namespace kilim::inline v1::attach {
 namespace {
 
 constexpr std::string_view virtual_prefix = "vhca";
@@ -168,4 +168,4 @@ Result<Attachment> resolve(const DeviceSpec& spec) {
   return a;
 }
 
-}  // namespace kilim::attach
+}  // namespace kilim::inline v1::attach

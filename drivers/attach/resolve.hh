@@ -14,7 +14,7 @@
 #include "kilim/detail/device/device.hh"
 #include "kilim/detail/worker/poller.hh"
 
-namespace kilim::attach {
+namespace kilim::inline v1::attach {
 
 // True: the name is vhca and a number.
 bool is_virtual_name(std::string_view name) noexcept;
@@ -60,4 +60,4 @@ Result<Attachment> resolve(const DeviceSpec& spec);
 // Control lcore.
 void give_back(const std::string& name) noexcept;
 
-}  // namespace kilim::attach
+}  // namespace kilim::inline v1::attach

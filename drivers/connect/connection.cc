@@ -12,7 +12,7 @@
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 
-namespace kilim::connect {
+namespace kilim::inline v1::connect {
 namespace {
 
 constexpr int resolve_ms = 2000;
@@ -304,4 +304,4 @@ uint16_t Listener::port() const noexcept {
   return be16toh(rdma_get_src_port(id_.get()));
 }
 
-}  // namespace kilim::connect
+}  // namespace kilim::inline v1::connect

@@ -21,7 +21,7 @@ struct rdma_cm_event;
 struct rdma_cm_id;
 struct rdma_event_channel;
 
-namespace kilim::connect {
+namespace kilim::inline v1::connect {
 
 struct DestroyCm {
   void operator()(rdma_cm_id* id) const noexcept;
@@ -116,4 +116,4 @@ class Listener {
   CmId id_;
 };
 
-}  // namespace kilim::connect
+}  // namespace kilim::inline v1::connect

@@ -10,7 +10,7 @@
 #include "kilim/detail/base/units.hh"
 #include "kilim/prm/ctrl_seg.hh"
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // No implicit crossing, either way.
 static_assert(!std::is_convertible_v<uint32_t, be32> && !std::is_convertible_v<be32, uint32_t>);
@@ -57,4 +57,4 @@ static_assert(Field<&Other::opmod_idx_opcode, 31, 0>::mask == 0xffffffff);
 
 static_assert(std::is_trivially_copyable_v<Error>);
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

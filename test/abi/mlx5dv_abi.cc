@@ -12,7 +12,7 @@
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // One field: same offset, same width.
 #define KILIM_SAME(Ours, ours, Theirs, theirs)                      \
@@ -111,4 +111,4 @@ KILIM_SAME(ErrCqe, wqe_counter, mlx5_err_cqe, wqe_counter);
 KILIM_SAME(ErrCqe, signature, mlx5_err_cqe, signature);
 KILIM_SAME(ErrCqe, op_own, mlx5_err_cqe, op_own);
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -14,7 +14,7 @@
 #include "kilim/prm/syndrome.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 template <typename A, typename B>
 constexpr bool same(A ours, B theirs) {
@@ -113,4 +113,4 @@ static_assert(same(mr::Access::remote_read, IBV_ACCESS_REMOTE_READ));
 static_assert(same(mr::Access::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC));
 static_assert(same(mr::Access::relaxed_ordering, IBV_ACCESS_RELAXED_ORDERING));
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

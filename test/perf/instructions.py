@@ -25,7 +25,7 @@ ROUNDS = 10
 WHOLE = "frame forwarded by the whole program"
 WHOLE_MOST = 306
 WHOLE_PACKETS = 20000
-WHOLE_ROUND = "kilim::worker::Worker::round()"
+WHOLE_ROUND = "kilim::v1::worker::Worker::round()"
 WHOLE_WORDS = ("--no-huge --no-shconf --no-pci --no-telemetry -m 64 -l 0 --vdev net_kilim0,wire=cable:whole "
                "--vdev net_kilim1,wire=cable:whole -- --forward-mode=io --tx-first --total-num-mbufs=4096 "
                f"--num-packets={WHOLE_PACKETS} --json").split()

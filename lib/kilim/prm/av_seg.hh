@@ -10,7 +10,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // Where one UD message or one request of a DC initiator goes. For DC the first two words hold the
 // 64-bit DC access key, and dqp the number of the DC target (mlx5_wqe_av of mlx5dv.h).
@@ -73,4 +73,4 @@ struct GrhSeg {
 };
 static_assert(sizeof(GrhSeg) == 40);
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

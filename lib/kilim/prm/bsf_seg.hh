@@ -12,7 +12,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // How one domain (memory or wire) uses T10-DIF, the eight bytes behind each block: guard,
 // application tag, reference tag.
@@ -130,4 +130,4 @@ inline constexpr uint8_t block = 0, transaction = 1;  // SigErrCqe::type
 inline constexpr uint8_t wire = 0, memory = 1;        // SigErrCqe::domain
 }  // namespace sig_err
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

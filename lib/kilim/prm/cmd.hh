@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct CmdInHdr {
   be16 opcode;  // cmd::query_hca_cap ...
@@ -135,4 +135,4 @@ inline constexpr uint16_t cap_general_2 = 0x20;
 inline constexpr std::size_t hca_cap_bytes = 4096;
 }  // namespace cmd
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

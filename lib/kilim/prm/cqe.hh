@@ -10,7 +10,7 @@
 #include "kilim/detail/base/field.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // A completion without an error. With inline receive the first 32 bytes are data.
 struct Cqe {
@@ -154,4 +154,4 @@ inline constexpr uint32_t strides_mask = 0x7fff;
 inline constexpr uint8_t hash_ipv4 = 1, hash_ipv6 = 2, hash_tcp = 4, hash_udp = 8;
 }  // namespace cqe
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

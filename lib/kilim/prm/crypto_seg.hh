@@ -12,7 +12,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct CryptoBsf {
   uint8_t size_type;  // 7:6 bsf::size_with_inline or crypto::with_signature, 1:0 crypto::type
@@ -67,4 +67,4 @@ inline constexpr uint8_t aes_xts = 3;
 inline constexpr std::size_t tag_bytes = 8;
 }  // namespace dek
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

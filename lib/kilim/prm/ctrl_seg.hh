@@ -9,7 +9,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct CtrlSeg {
   be32 opmod_idx_opcode;  // 31:24 opcode modifier, 23:8 index of the WQE's first block, 7:0 opcode
@@ -99,4 +99,4 @@ constexpr uint8_t with_fence(uint8_t fm_ce_se, uint8_t mode) noexcept {
 
 inline constexpr uint32_t max_ds = 63;  // octowords of the longest WQE: ds has 6 bits
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

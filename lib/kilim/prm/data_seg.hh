@@ -9,7 +9,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // A piece of local memory. In a receive WQE a segment with lkey 0x100 ends the list.
 struct DataSeg {
@@ -55,4 +55,4 @@ struct AtomicSeg {
 };
 static_assert(sizeof(AtomicSeg) == 16);
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // Words of a queue pair's doorbell record, each a big-endian 32-bit word whose low 16 bits count
 // what was posted: WQEs (receive) and basic blocks (send).
@@ -32,4 +32,4 @@ inline constexpr uint32_t index_mask = 0xffffff;
 inline constexpr unsigned sn_shift = 28;  // of the sequence number, which changes with each event
 }  // namespace arm
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

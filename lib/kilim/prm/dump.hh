@@ -14,7 +14,7 @@
 #include "kilim/prm/lint.hh"
 #include "kilim/prm/text.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 namespace detail {
 
@@ -143,4 +143,4 @@ inline void explain_finding(Text& t, const lint::Finding& f) noexcept {
   t.fill(row.numbers, f.numbers).put(')');
 }
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

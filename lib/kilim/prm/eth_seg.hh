@@ -8,7 +8,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct EthSeg {
   // Where headers lie, in words of two bytes, for a parser that does not find them itself (DPDK
@@ -46,4 +46,4 @@ inline constexpr uint16_t insert_vlan = 1 << 15;
 inline constexpr uint16_t svlan = 1 << 0;
 }  // namespace eth
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

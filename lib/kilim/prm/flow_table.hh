@@ -10,7 +10,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 namespace cmd {
 inline constexpr uint16_t create_flow_table = 0x930, destroy_flow_table = 0x931,
@@ -115,4 +115,4 @@ inline constexpr CapField log_header_modify_size{0x108, 8}, log_granularity{0x11
     log_steering_size{0x118, 8};
 }  // namespace icm_cap
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct CapField {
   uint16_t bit;    // offset from the start; bit 0 is the highest bit of byte 0
@@ -223,4 +223,4 @@ constexpr void cap_set(std::span<std::byte> group, CapField f, uint32_t value) n
     group[dword + i] = static_cast<std::byte>(word >> (24 - 8 * i));
 }
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -19,7 +19,7 @@
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::prm::lint {
+namespace kilim::inline v1::prm::lint {
 
 // The kind of queue pair decides what follows the control segment. datagram: UD; dynamic: DC.
 enum class QueueKind : uint8_t { connected, datagram, xrc, raw_packet, dynamic };
@@ -301,4 +301,4 @@ constexpr Findings check_wqe(Bytes wqe, QueueKind kind = QueueKind::connected) n
   return f;
 }
 
-}  // namespace kilim::prm::lint
+}  // namespace kilim::inline v1::prm::lint

@@ -7,7 +7,7 @@
 #include "kilim/prm/lint.hh"
 #include "kilim/prm/text.hh"
 
-namespace kilim::prm::lint {
+namespace kilim::inline v1::prm::lint {
 
 // What all WQEs of a receive queue have in common.
 struct RecvShape {
@@ -65,4 +65,4 @@ inline void dump_recv(Text& t, Bytes wqe, const RecvShape& shape) noexcept {
   }
 }
 
-}  // namespace kilim::prm::lint
+}  // namespace kilim::inline v1::prm::lint

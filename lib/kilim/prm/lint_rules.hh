@@ -10,7 +10,7 @@
 
 #include "kilim/prm/syndrome.hh"
 
-namespace kilim::prm::lint {
+namespace kilim::inline v1::prm::lint {
 
 enum class Rule : uint8_t {
   // About one WQE alone (prm/lint.hh).
@@ -199,4 +199,4 @@ struct Findings {
   }
 };
 
-}  // namespace kilim::prm::lint
+}  // namespace kilim::inline v1::prm::lint

@@ -9,7 +9,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // Where each set of headers begins, in bytes, and how many there are with the first three, and with
 // "FTE_MATCH_SET_MISC3" too.
@@ -55,4 +55,4 @@ inline constexpr CapField icmp_type{0x100, 8}, icmp_code{0x108, 8};
 inline constexpr CapField icmpv6_type{0x110, 8}, icmpv6_code{0x118, 8};
 }  // namespace match_icmp
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

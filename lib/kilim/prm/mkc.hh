@@ -10,7 +10,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct Mkc {
   be32
@@ -73,4 +73,4 @@ struct CreateMkeyIn {
 static_assert(sizeof(CreateMkeyIn) == 272 && offsetof(CreateMkeyIn, mkc) == 16 &&
               offsetof(CreateMkeyIn, translations_octword_actual_size) == 0x60);
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

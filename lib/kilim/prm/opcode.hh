@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 enum class Opcode : uint8_t {
   nop = 0x00,
@@ -82,4 +82,4 @@ enum class CqeOpcode : uint8_t {
   invalid = 15,
 };
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -10,7 +10,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // CREATE_QP, behind the context.
 namespace create_qp_in {
@@ -135,4 +135,4 @@ inline constexpr uint16_t destroy_qp = 0x501, qp_rst2init = 0x502, qp_init2rtr =
                           qp_rtr2rts = 0x504;
 }  // namespace cmd
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

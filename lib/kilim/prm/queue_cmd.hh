@@ -10,7 +10,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // What these commands have in common. 64-bit values lie at a byte offset.
 namespace queue_cmd {
@@ -186,4 +186,4 @@ inline constexpr uint16_t create_rqt = 0x916, modify_rqt = 0x917, destroy_rqt = 
                           query_rqt = 0x919;
 }  // namespace cmd
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -10,7 +10,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm::ste {
+namespace kilim::inline v1::prm::ste {
 
 // An entry: what is done, what the looked-up bytes have to be, which of their bits count.
 inline constexpr std::size_t bytes = 64, log_bytes = 6, tag_at = 32, mask_at = 48, tag_bytes = 16;
@@ -110,4 +110,4 @@ inline constexpr uint8_t l2_0 = 0x00, l2_1 = 0x01, l2_2 = 0x02, l3_0 = 0x03, l3_
                          l3_2 = 0x05, l3_3 = 0x06, l3_4 = 0x07, l4_0 = 0x08, l4_1 = 0x09,
                          reg_0 = 0x0c, reg_1 = 0x0d, reg_2 = 0x0e, reg_3 = 0x0f, metadata = 0x16;
 }  // namespace rewrite
-}  // namespace kilim::prm::ste
+}  // namespace kilim::inline v1::prm::ste

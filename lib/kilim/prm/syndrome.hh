@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 enum class Syndrome : uint8_t {
   none = 0x00,
@@ -57,4 +57,4 @@ constexpr const char* verbs_name(Syndrome s) noexcept {
   return "IBV_WC_GENERAL_ERR";
 }
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

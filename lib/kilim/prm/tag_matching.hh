@@ -9,7 +9,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 // Follows the control segment of a TAG_MATCHING WQE. An append has one data segment behind it.
 struct TagSeg {
@@ -77,4 +77,4 @@ inline constexpr uint32_t success = 0x8000'0000u;
 inline constexpr unsigned opcode_shift = 4;
 }  // namespace tag
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

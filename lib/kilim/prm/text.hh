@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 class Text {
  public:
@@ -69,4 +69,4 @@ class Text {
   std::size_t used_ = 0;
 };
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

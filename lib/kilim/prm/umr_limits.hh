@@ -7,7 +7,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct UmrLimits {
   bool indirect_keys = false;   // UMRs may change indirect mkeys (not umr_indirect_mkey_disabled)
@@ -24,4 +24,4 @@ struct UmrLimits {
   uint32_t max_inline_klms = 0;       // entries of an inline list in one WQE
 };
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

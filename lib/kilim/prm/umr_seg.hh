@@ -11,7 +11,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::prm {
+namespace kilim::inline v1::prm {
 
 struct UmrCtrlSeg {
   uint8_t flags;  // umr::inline_list ...
@@ -133,4 +133,4 @@ struct RepeatEntSeg {
 };
 static_assert(sizeof(RepeatEntSeg) == 16);
 
-}  // namespace kilim::prm
+}  // namespace kilim::inline v1::prm

@@ -8,7 +8,7 @@
 
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::prm::nic_vport {
+namespace kilim::inline v1::prm::nic_vport {
 
 // Bytes of a frame with its header, one tag and its check sequence: what the kernel adds to the MTU
 // of an interface (Linux en.h, MLX5E_ETH_HARD_MTU and MLX5E_SW2HW_MTU; en_main.c, mlx5e_set_mtu()
@@ -16,4 +16,4 @@ namespace kilim::prm::nic_vport {
 inline constexpr CapField mtu{0x130, 16};
 inline constexpr uint32_t around_mtu = 14 + 4 + 4;
 
-}  // namespace kilim::prm::nic_vport
+}  // namespace kilim::inline v1::prm::nic_vport

@@ -10,7 +10,7 @@
 #include "kilim/detail/chooser/packet_plan.hh"
 #include "ut.hh"
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 namespace {
 
 constexpr ChooserLimits open_limits{
@@ -259,6 +259,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser
 
 KILIM_UT_MAIN("chooser", kilim::chooser::cases)

@@ -10,7 +10,7 @@
 
 #include "kilim/detail/app/lane.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 class Burst {
  public:
@@ -77,4 +77,4 @@ class Burst {
   std::span<pool::Handle> packets_;
 };
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

@@ -9,7 +9,7 @@
 
 #include "kilim/detail/app/place.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 namespace {
 
 int node_of(uint32_t lcore) noexcept {
@@ -211,4 +211,4 @@ void Frame::stop() noexcept {
   for (const auto& lane : lanes_) lane->worker->stop();
 }
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

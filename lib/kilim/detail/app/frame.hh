@@ -16,7 +16,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/worker/quiescence.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 class Frame {
  public:
@@ -66,4 +66,4 @@ class Frame {
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

@@ -6,7 +6,7 @@
 #include "kilim/detail/app/burst.hh"
 #include "kilim/detail/app/program.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 namespace {
 
@@ -83,4 +83,4 @@ worker::Poller poller_of(Lane& lane) noexcept {
   return {run_outputs, &lane, lane.program->name, &outputs_waiting};
 }
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

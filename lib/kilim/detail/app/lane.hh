@@ -15,7 +15,7 @@
 #include "kilim/detail/port/port.hh"
 #include "kilim/detail/worker/worker.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 struct Program;
 struct Lane;
@@ -72,4 +72,4 @@ uint32_t run_outputs(void* lane, uint32_t budget) noexcept;
 worker::Poller poller_of(Input& input) noexcept;
 worker::Poller poller_of(Lane& lane) noexcept;
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

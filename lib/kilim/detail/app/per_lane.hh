@@ -10,7 +10,7 @@
 #include "kilim/detail/base/cacheline.hh"
 #include "kilim/detail/port/queues.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 inline constexpr uint32_t max_lanes = port::max_txq;  // a lane has a transmit queue of each port
 
@@ -27,4 +27,4 @@ class PerLane {
   std::array<Slot, max_lanes> of_{};
 };
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

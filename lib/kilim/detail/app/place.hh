@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 struct Place {
   int node = 0;            // of the lane's lcore
@@ -31,4 +31,4 @@ constexpr std::size_t choose_place(std::span<const Place> places, int device_nod
   return best;
 }
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

@@ -12,11 +12,11 @@
 #include "kilim/detail/queue/eth_wqe.hh"
 #include "kilim/detail/worker/worker.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 class Port;
 }
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 class Burst;
 
@@ -69,4 +69,4 @@ struct Program {
 // 0, or 1 after a sentence on stderr. Main thread.
 int run(int argc, char** argv, const Program& program);
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

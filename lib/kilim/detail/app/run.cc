@@ -19,7 +19,7 @@
 #include "kilim/detail/capture/capture.hh"
 #include "kilim/detail/port/registry.hh"
 
-namespace kilim::app {
+namespace kilim::inline v1::app {
 
 namespace {
 
@@ -278,4 +278,4 @@ int run(int argc, char** argv, const Program& program) {
   return code;
 }
 
-}  // namespace kilim::app
+}  // namespace kilim::inline v1::app

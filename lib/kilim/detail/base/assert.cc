@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 void assert_failed(const char* condition, const char* file, int line) noexcept {
   std::fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
   std::abort();
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -3,11 +3,11 @@
 // frame or a command line. Checked in constant expressions always, at run time without NDEBUG.
 #pragma once
 
-namespace kilim {
+namespace kilim::inline v1 {
 // Prints the condition with its file and line to stderr, then calls abort(). Any thread. For
 // KILIM_ASSERT only.
 [[noreturn]] void assert_failed(const char* condition, const char* file, int line) noexcept;
-}  // namespace kilim
+}  // namespace kilim::inline v1
 
 #ifdef NDEBUG
 #define KILIM_ASSERT(cond)                               \

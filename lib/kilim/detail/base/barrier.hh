@@ -18,7 +18,7 @@
 #error "barriers of this architecture are not known: x86-64 and arm64 are"
 #endif
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 namespace detail {
 
@@ -132,4 +132,4 @@ inline void forget_registers() noexcept {
   asm volatile("" ::: "memory");
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // The bytes of `v` in reverse order.
 template <std::unsigned_integral T>
@@ -74,4 +74,4 @@ using be64 = Be<uint64_t>;
 
 static_assert(sizeof(be16) == 2 && sizeof(be32) == 4 && sizeof(be64) == 8);
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

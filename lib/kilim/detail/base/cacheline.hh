@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-namespace kilim {
+namespace kilim::inline v1 {
 inline constexpr std::size_t cacheline_bytes = 64;  // of x86-64 and of most arm64 processors
-}  // namespace kilim
+}  // namespace kilim::inline v1
 
 #define KILIM_CACHELINE_ALIGNED alignas(::kilim::cacheline_bytes)

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 class Counter {
  public:
@@ -28,4 +28,4 @@ class Counter {
   std::atomic<uint64_t> n_{0};
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

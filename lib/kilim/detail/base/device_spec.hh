@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // Who runs a virtual device. poller: its users' workers, or whoever calls its poll(); nobody else,
 // so that it takes the same way each time. thread: a thread of the device, asleep while there is
@@ -49,4 +49,4 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 class Fd {
  public:
@@ -39,4 +39,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

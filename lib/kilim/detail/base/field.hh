@@ -12,7 +12,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/be.hh"
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 namespace detail {
 template <typename T>
@@ -58,4 +58,4 @@ struct Field {
   }
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

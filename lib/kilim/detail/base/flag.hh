@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 class Flag {
  public:
@@ -25,4 +25,4 @@ class Flag {
   std::atomic<bool> set_{false};
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -7,7 +7,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // Tag only makes the type distinct; T holds the number.
 template <typename Tag, typename T>
@@ -47,4 +47,4 @@ constexpr uint8_t tag_of(Rkey k) noexcept {
   return static_cast<uint8_t>(k.value());
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -9,7 +9,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // Writes eight bytes, which are in device order, to a register. `volatile`: the compiler neither
 // splits, merges nor drops the store, as each one is one write on the bus. `reg` is 8-byte aligned.
@@ -32,4 +32,4 @@ inline be32 record_load(const be32* record) noexcept {
       __atomic_load_n(reinterpret_cast<const uint32_t*>(record), __ATOMIC_ACQUIRE));
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

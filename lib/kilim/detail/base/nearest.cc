@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 unsigned word_distance(std::string_view a, std::string_view b) {
   std::vector<unsigned> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
@@ -46,4 +46,4 @@ std::string nearest_hint(std::string_view word, std::span<const std::string_view
   return near.empty() ? "" : " (is '" + std::string(near) + "' meant?)";
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

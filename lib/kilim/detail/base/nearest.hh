@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // The least number of letters to insert, delete, replace or swap with their neighbour to get from
 // `a` to `b` (Damerau-Levenshtein).
@@ -20,4 +20,4 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
 // none.
 std::string nearest_hint(std::string_view word, std::span<const std::string_view> known);
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

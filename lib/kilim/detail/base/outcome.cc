@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-namespace kilim {
+namespace kilim::inline v1 {
 namespace {
 
 // Which of an Outcome's numbers mean something.
@@ -100,4 +100,4 @@ uint32_t describe(const Outcome& o, std::span<char> out) noexcept {
   return length < out.size() ? length : static_cast<uint32_t>(out.size()) - 1;
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // The reasons. Behind each stands what `asked` and `limit` hold; where nothing is said of them,
 // they mean nothing.
@@ -70,4 +70,4 @@ const char* text(Refusal r) noexcept;
 // its length in bytes without the 0. Slow: not for a burst.
 uint32_t describe(const Outcome& outcome, std::span<char> out) noexcept;
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

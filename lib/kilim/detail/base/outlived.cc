@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 bool is_mapped(const void* at) noexcept {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -28,4 +28,4 @@ bool outlived_eal(const void* at, const char* what) noexcept {
   return true;
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

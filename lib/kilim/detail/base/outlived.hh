@@ -5,7 +5,7 @@
 // are made at set-up only.
 #pragma once
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // True: there is memory at the address. Says nothing.
 [[nodiscard]] bool is_mapped(const void* at) noexcept;
@@ -15,4 +15,4 @@ namespace kilim {
 [[nodiscard]] bool outlived_eal(const void* at, const char* what) noexcept
     __asm__("kilim_cold_outlived_eal");
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -11,7 +11,7 @@
 
 #include "kilim/detail/base/assert.hh"
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 class Owner {
  public:
@@ -41,4 +41,4 @@ class Owner {
   std::atomic<pthread_t> thread_{0};
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

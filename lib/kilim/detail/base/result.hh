@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/assert.hh"
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // Trivially copyable, so that an error that is dropped has cost no memory.
 struct Error {
@@ -60,4 +60,4 @@ class [[nodiscard]] Result {
 struct Done {};
 using Status = Result<Done>;
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 // A function that is shown objects one by one: refers to the caller's, and owns nothing.
 template <typename T>
@@ -59,4 +59,4 @@ class Roster {
   std::vector<T*>* list_ = nullptr;
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -9,11 +9,11 @@
 // called through a table whose row was chosen for such a processor, and by nothing else.
 #define KILIM_AVX2 [[gnu::target("avx2")]]
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 enum class Simd : uint8_t {
   base,  // what the library is compiled for: SSE4.2 as DPDK, else none
   avx2,
 };
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

@@ -7,7 +7,7 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim {
+namespace kilim::inline v1 {
 
 using Bytes = Ident<struct BytesTag, uint64_t>;
 using Octowords =
@@ -31,4 +31,4 @@ constexpr Octowords octowords_for(Bytes b) noexcept {
   return Octowords{static_cast<uint32_t>((b.value() + octoword_bytes - 1) / octoword_bytes)};
 }
 
-}  // namespace kilim
+}  // namespace kilim::inline v1

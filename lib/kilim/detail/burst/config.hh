@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 struct RxConfig {
   bool side = false;       // write the side record: hash, packet type, checksums
@@ -89,4 +89,4 @@ constexpr bool has_bursts(TxConfig c) noexcept {
   return false;
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

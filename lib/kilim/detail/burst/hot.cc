@@ -4,7 +4,7 @@
 #include "kilim/detail/burst/recv.hh"
 #include "kilim/detail/burst/select.hh"
 
-namespace kilim::burst::hot {
+namespace kilim::inline v1::burst::hot {
 
 uint32_t receive(RxQueue& q, std::span<pool::Handle> out, RxConfig c) noexcept {
   uint32_t n = rx_refill(q);
@@ -58,4 +58,4 @@ uint32_t abandon(TxQueue& q) noexcept {
   return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held() + q.sent.ended_at(0);
 }
 
-}  // namespace kilim::burst::hot
+}  // namespace kilim::inline v1::burst::hot

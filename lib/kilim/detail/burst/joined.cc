@@ -7,7 +7,7 @@
 #include <rte_ip.h>
 #include <rte_tcp.h>
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 namespace {
 
 using Head = std::span<std::byte>;
@@ -112,4 +112,4 @@ JoinedFrame mend_joined(Head head, uint32_t length, const prm::Cqe& e) noexcept 
           static_cast<uint16_t>((length - headers + segments - 1) / segments)};
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -10,7 +10,7 @@
 
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // How a joined frame divides into segments again.
 struct JoinedFrame {
@@ -29,4 +29,4 @@ inline bool is_joined(const prm::Cqe& e) noexcept {
 JoinedFrame mend_joined(std::span<std::byte> head, uint32_t length, const prm::Cqe& e) noexcept
     __asm__("kilim_cold_mend_joined");
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

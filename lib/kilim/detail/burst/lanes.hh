@@ -9,7 +9,7 @@
 
 #include <smmintrin.h>
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 // A loop's sum, which compilers would copy for each of the loop's ends (GCC 12).
 template <typename Vector>
@@ -30,6 +30,6 @@ inline uint32_t sum_of_words(__m128i words) noexcept {
          static_cast<uint32_t>(_mm_extract_epi32(two, 1));
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

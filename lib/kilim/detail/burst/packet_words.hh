@@ -13,7 +13,7 @@
 #include "kilim/detail/pool/handle.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 namespace detail {
 
@@ -159,4 +159,4 @@ void write_side(pool::SideRecord& r, const prm::Cqe& e) noexcept {
   if constexpr (C.timestamp) r.timestamp = e.timestamp.host();
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -18,7 +18,7 @@
 #include "kilim/detail/queue/srq.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // Counts since the queue was made. Its worker adds, any thread reads.
 struct RecvCounters {
@@ -151,4 +151,4 @@ uint32_t recv_burst(RecvQueue<Queue>& q, uint32_t limit, Each&& each) noexcept {
   return n;
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -22,7 +22,7 @@
 #include "kilim/detail/queue/error_log.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // Counts since the queue was made. Its worker adds, any thread reads.
 struct RxCounters {
@@ -192,4 +192,4 @@ KILIM_AVX2 uint32_t rx_burst_avx2(RxQueue& q, std::span<pool::Handle> out) noexc
 }
 #endif
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

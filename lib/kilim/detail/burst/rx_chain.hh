@@ -17,7 +17,7 @@
 #include "kilim/detail/queue/sge.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 inline constexpr uint32_t max_rx_segments = 8;  // of a WQE: what a transmit burst takes as a packet
 
@@ -266,4 +266,4 @@ uint32_t rx_burst_chain(RxQueue& q, std::span<pool::Handle> out) noexcept {
   return t.handles;
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

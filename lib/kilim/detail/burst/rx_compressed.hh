@@ -12,7 +12,7 @@
 
 #include "kilim/detail/burst/rx.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 namespace detail {
 
@@ -104,4 +104,4 @@ uint32_t rx_burst_compressed(RxQueue& q, std::span<pool::Handle> out) noexcept {
   return n;
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

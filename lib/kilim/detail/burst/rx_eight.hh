@@ -13,7 +13,7 @@
 #include "kilim/detail/burst/rx_four.hh"
 #include "kilim/detail/burst/simd.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 KILIM_AVX2 inline __m256i joined(__m128i low, __m128i high) noexcept {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
@@ -221,6 +221,6 @@ KILIM_AVX2 inline uint32_t take_eights(const RxRow from, std::span<pool::Handle>
   return take_eights_by<C>(sizeof(prm::Cqe), from, out, bytes);
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

@@ -20,7 +20,7 @@
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 // Four CQEs that lie in a row.
 class FourCqes {
@@ -239,6 +239,6 @@ template <RxConfig C>
   return take_fours_by<C>(sizeof(prm::Cqe), from, out, bytes);
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

@@ -25,7 +25,7 @@
 #include <immintrin.h>
 #endif
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // How a buffer is cut for several packets: each begins at a stride of its own.
 struct RxStrides {
@@ -272,4 +272,4 @@ class RxRing {
   Owner owner_;
 };
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -11,7 +11,7 @@
 
 #include "kilim/detail/burst/rx.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // Posts buffers as rx_refill(), and makes a hold of each of them for every stride: what no packet
 // took goes back when the buffer is used up.
@@ -100,4 +100,4 @@ uint32_t rx_burst_strides(RxQueue& q, std::span<pool::Handle> out) noexcept {
   return n;
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

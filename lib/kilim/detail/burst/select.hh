@@ -18,7 +18,7 @@
 #include "kilim/detail/burst/simd.hh"
 #include "kilim/detail/burst/tx.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 using RxBurst = uint32_t (*)(RxQueue&, std::span<pool::Handle>) noexcept;
 using TxBurst = uint32_t (*)(TxQueue&, std::span<const pool::Handle>) noexcept;
@@ -128,4 +128,4 @@ static_assert(select_tx({.multi_seg = true, .two_pools = true}, Simd::base).recl
 static_assert(select_rx_chain({.side = true, .vlan = true}).burst ==
               &rx_burst_chain<RxConfig{.side = true, .vlan = true}>);
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

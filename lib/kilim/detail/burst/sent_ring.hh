@@ -10,7 +10,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/pool/handle.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 class SentRing {
  public:
@@ -110,4 +110,4 @@ class SentRing {
   uint32_t done_packets_ = 0;
 };
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -9,7 +9,7 @@ extern "C" {  // which the header of DPDK 22.11 does not say
 #include <rte_vect.h>
 }
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 Simd widest_simd() noexcept {
 #if defined(__SSE4_1__)
@@ -20,4 +20,4 @@ Simd widest_simd() noexcept {
   return Simd::base;
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -5,11 +5,11 @@
 
 #include "kilim/detail/base/simd.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 using kilim::Simd;
 
 // The widest that this processor has and EAL allows (--force-max-simd-bitwidth).
 Simd widest_simd() noexcept;
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

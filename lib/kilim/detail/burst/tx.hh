@@ -18,7 +18,7 @@
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/detail/queue/wqe_cursor.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 namespace detail {
 
@@ -193,4 +193,4 @@ inline uint32_t tx_room(const TxQueue& q) noexcept {
   return blocks < q.sent.room() ? blocks : q.sent.room();
 }
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

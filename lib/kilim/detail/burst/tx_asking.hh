@@ -23,7 +23,7 @@
 #include "kilim/detail/queue/eth_row.hh"
 #include "kilim/prm/eth_seg.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 // From a handle's flag Handle::offload to the sign of its lane.
 inline constexpr int asks_to_sign = 63 - 48 - 2;
@@ -160,6 +160,6 @@ inline uint32_t alone(const Words& words, std::span<const pool::Handle> in) noex
   return lengths.bytes();
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

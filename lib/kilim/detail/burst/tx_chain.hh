@@ -21,7 +21,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 // Data segments one behind the other.
 class PieceRow {
@@ -82,6 +82,6 @@ template <TxConfig C>
   return taken;
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

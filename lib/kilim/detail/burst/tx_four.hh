@@ -14,7 +14,7 @@
 #include "kilim/detail/burst/simd.hh"
 #include "kilim/detail/burst/tx_row.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 // From handles, four in a register, to their data segments: Segments and Lengths, twice as wide.
 class WideSegments {
@@ -90,6 +90,6 @@ KILIM_AVX2 inline bool append_row_avx2(queue::WqeCursor& c, const RowShape& shap
   return true;
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

@@ -19,7 +19,7 @@
 #include "kilim/detail/queue/wqe_cursor.hh"
 #include "kilim/prm/ctrl_seg.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // Pieces of one packet, a key's slot not counted; fewer where a header is inlined, by one for each
 // 16 bytes of it.
@@ -197,4 +197,4 @@ template <TxConfig C>
 
 }  // namespace detail
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -15,7 +15,7 @@
 #include "kilim/detail/queue/eth_wqe.hh"
 #include "kilim/detail/queue/sq.hh"
 
-namespace kilim::burst {
+namespace kilim::inline v1::burst {
 
 // Counts since the queue was made. Its worker adds, any thread reads.
 struct TxCounters {
@@ -76,4 +76,4 @@ struct TxQueue {
   queue::ErrorLog* errors = nullptr;  // who keeps the last error; null: nobody
 };
 
-}  // namespace kilim::burst
+}  // namespace kilim::inline v1::burst

@@ -20,7 +20,7 @@
 #include "kilim/detail/pool/handle.hh"
 #include "kilim/detail/queue/eth_row.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 // Where the bytes of an address, and of a segment's length, come from.
 inline __m128i address_order() noexcept {
@@ -172,6 +172,6 @@ template <typename Row>
   return true;
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail
 
 #endif

@@ -23,7 +23,7 @@
 #include "kilim/detail/queue/mpw_row.hh"
 #include "kilim/detail/queue/wqe_cursor.hh"
 
-namespace kilim::burst::detail {
+namespace kilim::inline v1::burst::detail {
 
 #if defined(__SSE4_1__)
 // Appends one row from the front of `in`, as long as there is room; returns the packets, 0: none,
@@ -201,4 +201,4 @@ template <TxConfig C, Simd S>
   return taken;
 }
 
-}  // namespace kilim::burst::detail
+}  // namespace kilim::inline v1::burst::detail

@@ -19,7 +19,7 @@
 #include "kilim/detail/pool/chain.hh"
 #include "kilim/detail/port/registry.hh"
 
-namespace kilim::capture {
+namespace kilim::inline v1::capture {
 
 // A packet on its way to the file; its bytes stand behind it.
 struct Capture::Record {
@@ -230,4 +230,4 @@ Result<PortFile> parse_port_file(std::string_view text) {
   return out;
 }
 
-}  // namespace kilim::capture
+}  // namespace kilim::inline v1::capture

@@ -23,7 +23,7 @@
 
 struct rte_ring;
 
-namespace kilim::capture {
+namespace kilim::inline v1::capture {
 
 struct CaptureConfig {
   std::string file;
@@ -99,4 +99,4 @@ struct PortFile {
 };
 Result<PortFile> parse_port_file(std::string_view text);
 
-}  // namespace kilim::capture
+}  // namespace kilim::inline v1::capture

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace kilim::capture {
+namespace kilim::inline v1::capture {
 namespace {
 
 constexpr std::size_t buffer_bytes = 64 << 10;
@@ -127,4 +127,4 @@ bool Outlet::close() noexcept {
   return ::close(fd_.release()) == 0 && written;
 }
 
-}  // namespace kilim::capture
+}  // namespace kilim::inline v1::capture

@@ -12,7 +12,7 @@
 #include "kilim/detail/base/fd.hh"
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::capture {
+namespace kilim::inline v1::capture {
 
 class Outlet {
  public:
@@ -41,4 +41,4 @@ class Outlet {
   bool good_ = true;
 };
 
-}  // namespace kilim::capture
+}  // namespace kilim::inline v1::capture

@@ -9,7 +9,7 @@
 
 #include "kilim/version.h"
 
-namespace kilim::capture {
+namespace kilim::inline v1::capture {
 namespace {
 
 constexpr uint32_t section_header = 0x0a0d0d0a, interface_description = 1, interface_statistics = 5,
@@ -119,4 +119,4 @@ bool PcapngFile::end(uint64_t seen, uint64_t dropped, uint64_t ns) noexcept {
   return outlet_.close() && written;
 }
 
-}  // namespace kilim::capture
+}  // namespace kilim::inline v1::capture

@@ -14,7 +14,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/capture/outlet.hh"
 
-namespace kilim::capture {
+namespace kilim::inline v1::capture {
 
 enum class Direction : uint8_t { received = 1, sent = 2 };  // as epb_flags numbers them
 
@@ -47,4 +47,4 @@ class PcapngFile {
   bool open_ = true;
 };
 
-}  // namespace kilim::capture
+}  // namespace kilim::inline v1::capture

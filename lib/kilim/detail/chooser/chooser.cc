@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 namespace {
 
 constexpr const char* names[] = {"copy", "list", "inline", "pointer", "cached", "none"};
@@ -132,4 +132,4 @@ ChooserCosts calibrate(ChooserLimits& limits, RunTrial run, void* arg) noexcept 
   return costs;
 }
 
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser

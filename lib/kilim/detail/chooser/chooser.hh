@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 
 // copy: into one buffer. gather_list: data segments of one request. inline_key, pointer_key: an
 // mkey bound for one use. cached_key: one bound for all uses.
@@ -157,4 +157,4 @@ using RunTrial = float (*)(void* arg, Way w, const Trial& trial);
 // `limits`.
 ChooserCosts calibrate(ChooserLimits& limits, RunTrial run, void* arg) noexcept;
 
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser

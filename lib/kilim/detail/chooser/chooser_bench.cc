@@ -12,7 +12,7 @@
 #include "kilim/detail/umr/layout.hh"
 #include "kilim/detail/umr/umr_head.hh"
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -167,4 +167,4 @@ bool ChooserBench::wait() noexcept {
   return true;
 }
 
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser

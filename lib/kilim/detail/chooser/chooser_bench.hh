@@ -20,7 +20,7 @@
 #include "kilim/detail/umr/view.hh"
 #include "kilim/prm/umr_limits.hh"
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 
 // What the measurement uses. All of it outlives the bench.
 struct BenchContext {
@@ -73,4 +73,4 @@ class ChooserBench {
   std::array<umr::Piece, bench_pieces> pieces_;
 };
 
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 namespace {
 
 // A pointer to a list, and keys that are bound once, are for messages sent again.
@@ -64,4 +64,4 @@ std::string text_of(const PacketPlan& plan) {
   return all.empty() ? "list" : all;
 }
 
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser

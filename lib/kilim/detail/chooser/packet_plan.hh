@@ -12,7 +12,7 @@
 
 #include "kilim/detail/chooser/chooser.hh"
 
-namespace kilim::chooser {
+namespace kilim::inline v1::chooser {
 
 struct PacketShape {
   uint32_t buffer_bytes = 0;  // payload that one buffer holds
@@ -59,4 +59,4 @@ class PacketPlan {
 // What was decided, in one line: "copy to 96 B (copy 9 ns, list 11 ns), list to 8936 B (...)".
 std::string text_of(const PacketPlan& plan);
 
-}  // namespace kilim::chooser
+}  // namespace kilim::inline v1::chooser

@@ -13,7 +13,7 @@
 #include "kilim/prm/hca_cap.hh"
 #include "kilim/prm/umr_limits.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 // How a device spreads frames over receive work queues (ibv_device_attr_ex::rss_caps).
 struct SpreadCaps {
@@ -128,4 +128,4 @@ struct PortInfo {
   bool ethernet = false;
 };
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

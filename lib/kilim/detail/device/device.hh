@@ -21,7 +21,7 @@
 #include "kilim/detail/mr/window_source.hh"
 #include "kilim/detail/queue/device_clock.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 class Device {
  public:
@@ -126,4 +126,4 @@ class Device {
   static constexpr Error no_rwqs{EOPNOTSUPP, "the device has no receive work queues or rules"};
 };
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

@@ -3,7 +3,7 @@
 
 #include "kilim/detail/base/roster.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 namespace {
 
@@ -23,4 +23,4 @@ void walk_devices(Visit<Device> see) {
   opened.walk(see);
 }
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

@@ -7,7 +7,7 @@
 #include "kilim/detail/base/roster.hh"
 #include "kilim/detail/device/device.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 void enter(Device& device);
 // Waits for a walk that is under way.
@@ -17,4 +17,4 @@ void leave(Device& device) noexcept;
 // opens nor closes one.
 void walk_devices(Visit<Device> see);
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

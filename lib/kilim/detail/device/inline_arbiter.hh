@@ -11,7 +11,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/mr/region.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 // by_default: on, unless the environment has MLX5_SCATTER_TO_CQE=0. off and on override that.
 enum class InlineReceive : uint8_t { by_default, off, on };
@@ -87,4 +87,4 @@ inline Result<InlineDecision> arbitrate(const InlineCase& c) noexcept {
                         .why = asked ? "on: the queue asked for it" : "on: the default"};
 }
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

@@ -11,7 +11,7 @@
 #include "kilim/detail/device/inline_arbiter.hh"
 #include "kilim/detail/queue/geometry.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 // Handles of the device's objects; a destroyed object's handle is never used again.
 using CqHandle = Ident<struct CqHandleTag, uint32_t>;
@@ -132,4 +132,4 @@ struct FlowRule {
   MacAddress mac{};  // for unicast frames
 };
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

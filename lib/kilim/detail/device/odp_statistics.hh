@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 // The documents' names, as sysfs files have them (drivers/mlx5/odp_files.hh).
 enum class OdpCounter : uint8_t {
@@ -51,4 +51,4 @@ struct OdpStatistics {
   }
 };
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

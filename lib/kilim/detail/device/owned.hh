@@ -8,7 +8,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/device/device.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 // `Info` holds the handle; `Destroy` is the device's call for it.
 template <typename Info, auto Destroy>
@@ -103,4 +103,4 @@ inline Result<OwnedQp> make_hash_qp(Device& device, const HashQpRequest& request
   return OwnedQp{device, *info};
 }
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

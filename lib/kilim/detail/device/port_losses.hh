@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 enum class PortLoss : uint8_t {
   rx_discards,      // no room in front of the adapter
@@ -44,4 +44,4 @@ struct PortLosses {
   }
 };
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

@@ -16,7 +16,7 @@
 #include "kilim/detail/flow/rss.hh"
 #include "kilim/detail/queue/geometry.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 using RwqHandle = Ident<struct RwqHandleTag, uint32_t>;
 using RwqTableHandle = Ident<struct RwqTableHandleTag, uint32_t>;
@@ -80,4 +80,4 @@ struct FlowRequest {
   std::span<const std::byte> prepend{};      // of those
 };
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

@@ -16,7 +16,7 @@
 #include "kilim/detail/queue/rq.hh"
 #include "kilim/detail/queue/sq.hh"
 
-namespace kilim::device {
+namespace kilim::inline v1::device {
 
 // The queue pair to recover, and the library's view of its queues. Rq: queue::Rq, or what has its
 // posted().
@@ -83,4 +83,4 @@ Status recover(const Recovery<Rq>& r, Sink& sink) noexcept {
   return Done{};
 }
 
-}  // namespace kilim::device
+}  // namespace kilim::inline v1::device

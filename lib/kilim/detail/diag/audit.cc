@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 MkeyAudit audit(const mkey::Mkey& k) noexcept {
   return {.key = k.lkey,
@@ -45,4 +45,4 @@ void put_audit(prm::Text& t, const MkeyAudit& s) noexcept {
   t.dec(s.faults).put(" faults");
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

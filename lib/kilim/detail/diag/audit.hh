@@ -9,7 +9,7 @@
 #include "kilim/detail/mkey/mkey_pool.hh"
 #include "kilim/prm/text.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 // Counts of one key, or of all keys of an lcore.
 struct MkeyAudit {
@@ -31,4 +31,4 @@ std::vector<MkeyAudit> audit_by_lcore(mkey::MkeyPool& pool);
 // Writes a sum as a line for people.
 void put_audit(prm::Text& text, const MkeyAudit& sum) noexcept;
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

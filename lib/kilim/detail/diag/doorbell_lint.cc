@@ -10,7 +10,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/prm/dump.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 DoorbellLint::DoorbellLint(bool stop, prm::lint::QueueKind kind, MkeyTraffic* others) noexcept
     : follow_(kind), kind_(kind), others_(others), stop_(stop) {
@@ -57,4 +57,4 @@ void DoorbellLint::on_doorbell(queue::Watch& self, const queue::SqGeometry& sq, 
   }
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -7,7 +7,7 @@
 #include "kilim/detail/diag/follow.hh"
 #include "kilim/detail/queue/watch.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 class DoorbellLint : public queue::Watch {
  public:
@@ -32,4 +32,4 @@ class DoorbellLint : public queue::Watch {
   uint64_t findings_ = 0;
 };
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -10,7 +10,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/dump.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 namespace {
 
@@ -184,4 +184,4 @@ void explain(Text& t, const queue::Completion& c, prm::lint::Bytes wqe, MkeyBook
   if (!known || !explain_wqe(t, c.syndrome, {wqe, kind}, book)) t.put(general(c.syndrome));
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -12,7 +12,7 @@
 #include "kilim/detail/queue/sq.hh"
 #include "kilim/prm/text.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 // A contiguous copy of a WQE in its ring, made before the queue retires it.
 struct SavedWqe {
@@ -28,4 +28,4 @@ SavedWqe save_wqe(const queue::Sq&, uint16_t wqe_counter) noexcept;
 void explain(prm::Text&, const queue::Completion&, prm::lint::Bytes wqe, MkeyBook&,
              prm::lint::QueueKind kind = prm::lint::QueueKind::connected);
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -7,7 +7,7 @@
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/umr_limits.hh"
 
-namespace kilim::diag::detail {
+namespace kilim::inline v1::diag::detail {
 
 namespace {
 
@@ -138,4 +138,4 @@ bool explain_range(Text& t, const MkeyBook& book, const Range& r, unsigned depth
   return k->indirect() && explain_entries(t, book, *k, r, depth);
 }
 
-}  // namespace kilim::diag::detail
+}  // namespace kilim::inline v1::diag::detail

@@ -8,7 +8,7 @@
 #include "kilim/detail/diag/mkey_book.hh"
 #include "kilim/prm/text.hh"
 
-namespace kilim::diag::detail {
+namespace kilim::inline v1::diag::detail {
 
 // Bytes that a request accesses under one key.
 struct Range {
@@ -26,4 +26,4 @@ void say_key(prm::Text& t, const MkeyRecord& k);
 // keys above this one, 0 for a key that the WQE names itself.
 bool explain_range(prm::Text& t, const MkeyBook& book, const Range& r, unsigned depth);
 
-}  // namespace kilim::diag::detail
+}  // namespace kilim::inline v1::diag::detail

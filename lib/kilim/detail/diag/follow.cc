@@ -7,7 +7,7 @@
 
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 namespace {
 
@@ -122,4 +122,4 @@ void Follow::use_all(prm::lint::Bytes wqe, const prm::CtrlSeg& c, prm::lint::Fin
   }
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -12,7 +12,7 @@
 #include "kilim/detail/diag/mkey_traffic.hh"
 #include "kilim/prm/lint.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 class Follow {
  public:
@@ -53,4 +53,4 @@ class Follow {
   std::set<uint32_t> indirect_;  // keys that any UMR has named
 };
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -10,7 +10,7 @@
 
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 namespace {
 
@@ -159,4 +159,4 @@ void MkeyBook::parse_list(MkeyRecord& k, prm::lint::Bytes wqe, const prm::UmrCtr
   }
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

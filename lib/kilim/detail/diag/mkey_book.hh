@@ -11,7 +11,7 @@
 #include "kilim/detail/mr/region.hh"
 #include "kilim/prm/lint.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 // One entry of an indirect key's list.
 struct MkeyEntry {
@@ -67,4 +67,4 @@ class MkeyBook {
   std::map<uint32_t, MkeyRecord> keys_;  // by index
 };
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -3,7 +3,7 @@
 // What peers do with a key is not seen here.
 #include "kilim/detail/diag/mkey_traffic.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 using prm::lint::Rule;
 
@@ -45,4 +45,4 @@ void MkeyTraffic::forget(uint32_t qpn) {
   std::erase_if(uses_, [=](const auto& u) { return u.first.second == qpn; });
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

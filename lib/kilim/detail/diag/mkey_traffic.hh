@@ -11,7 +11,7 @@
 
 #include "kilim/prm/lint_rules.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 class MkeyTraffic {
  public:
@@ -47,4 +47,4 @@ constexpr bool lies_before(uint16_t wqe, uint16_t until) noexcept {
   return static_cast<uint16_t>(until - 1 - wqe) < 0x8000;
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -14,7 +14,7 @@
 #include "kilim/detail/base/fd.hh"
 #include "kilim/detail/base/units.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 Result<std::unique_ptr<Recorder>> Recorder::open(const char* path, std::size_t bytes,
                                                  uint32_t lcore, prm::lint::QueueKind kind) {
@@ -72,4 +72,4 @@ void Recorder::on_doorbell(queue::Watch& self, const queue::SqGeometry& sq, uint
   head.used += wanted;
 }
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

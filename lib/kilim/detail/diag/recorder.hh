@@ -13,7 +13,7 @@
 #include "kilim/detail/queue/watch.hh"
 #include "kilim/prm/lint.hh"
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 class Recorder : public queue::Watch {
  public:
@@ -44,4 +44,4 @@ class Recorder : public queue::Watch {
   uint8_t kind_ = 0;
 };
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kilim::diag {
+namespace kilim::inline v1::diag {
 
 inline constexpr std::array<char, 8> recording_magic = {'K', 'L', 'M', 'W', 'Q', 'E', '0', '1'};
 
@@ -32,4 +32,4 @@ struct DoorbellRecord {
 };
 static_assert(sizeof(DoorbellRecord) == 64);
 
-}  // namespace kilim::diag
+}  // namespace kilim::inline v1::diag

@@ -7,7 +7,7 @@
 #include "kilim/detail/flow/expand.hh"
 #include "kilim/detail/flow/rule.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 namespace {
 
 constexpr RuleError ok{};
@@ -204,4 +204,4 @@ RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
   return check_action(rule, limits);
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -7,7 +7,7 @@
 
 #include "kilim/detail/flow/expand.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 namespace {
 
 using Header = Rewrite::Header;
@@ -125,4 +125,4 @@ RuleError check_action(const Rule& rule, const RuleLimits& limits) noexcept {
   return check_mark(rule.action);
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -5,8 +5,8 @@
 
 #include "kilim/detail/flow/rule.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 RuleError check_action(const Rule& rule, const RuleLimits& limits) noexcept;
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/detail/flow/expand.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 namespace {
 
 template <typename T>
@@ -127,4 +127,4 @@ std::vector<Leaf> expand(const Match& match, uint32_t types, bool inner) {
   return leaves;
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -10,7 +10,7 @@
 #include "kilim/detail/flow/match.hh"
 #include "kilim/detail/flow/rss.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 // How deep a match looks: a device asks rules that look deeper first.
 enum class Layer : uint8_t { ports, ip, link };
@@ -60,4 +60,4 @@ constexpr uint16_t place_of_own(uint16_t set, bool tunnels) noexcept {
   return static_cast<uint16_t>(first + set + (tunnels ? 0 : layers));
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 namespace {
 
 constexpr uint16_t last_vlan = 4095;
@@ -52,4 +52,4 @@ std::vector<Match> matches_of(const Filter& f, const MacAddress& own) {
   return matches;
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

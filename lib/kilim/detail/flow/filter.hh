@@ -8,7 +8,7 @@
 #include "kilim/detail/flow/match.hh"
 #include "kilim/detail/flow/rule.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 struct Filter {
   bool promiscuous = true;       // everything, whatever the rest says
@@ -26,4 +26,4 @@ RuleError check(const Filter& filter) noexcept;
 // What the filter takes, for a port of this address; broadcast is always among it.
 std::vector<Match> matches_of(const Filter& filter, const MacAddress& own);
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 using MacAddress = std::array<uint8_t, 6>;
 using Ipv4Address = std::array<uint8_t, 4>;
@@ -124,4 +124,4 @@ inline constexpr uint8_t protocol_icmp = 1, protocol_icmpv6 = 58, protocol_gre =
 inline constexpr uint16_t port_vxlan = 4789;  // UDP (RFC 7348, section 5)
 inline constexpr uint16_t port_esp = 4500;    // UDP (RFC 3948, section 2.1)
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

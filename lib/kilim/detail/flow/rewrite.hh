@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 struct Rewrite {
   // What a rule with such a change must name of a frame: an IP version, a VLAN tag for its number,
@@ -52,4 +52,4 @@ inline constexpr std::size_t longest_rewrite = 8;
 // Bytes of the headers that a rule puts in front of a frame.
 inline constexpr std::size_t longest_prepend = 128;
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

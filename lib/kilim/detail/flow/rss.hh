@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 // Kinds of frames that can be hashed, as bits. A frame is hashed by the most specific kind that is
 // named: source and destination address, with ports for tcp and udp. Fragments have no ports.
@@ -79,4 +79,4 @@ inline std::vector<uint16_t> table_of(const Rss& rss, uint32_t queues) {
   return t;
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

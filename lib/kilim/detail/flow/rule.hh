@@ -12,7 +12,7 @@
 #include "kilim/detail/flow/rewrite.hh"
 #include "kilim/detail/flow/rss.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 struct Action {
   // `send`: what leaves goes on to the wire; of rules for what leaves alone.
@@ -89,4 +89,4 @@ struct Count {
   uint64_t packets = 0, bytes = 0;
 };
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -6,7 +6,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/flow/match.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -115,4 +115,4 @@ FrameHash hash_frame(Bytes frame, uint32_t types, const HashKey& key) noexcept {
   return {kind, toeplitz({input, addresses + (with_ports ? 4u : 0u)}, key)};
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

@@ -9,7 +9,7 @@
 
 #include "kilim/detail/flow/rss.hh"
 
-namespace kilim::flow {
+namespace kilim::inline v1::flow {
 
 // For each bit of `input` that is set, from the first byte's highest on, the 32 bits of the key at
 // its place are added without carry. At most 36 bytes: the key is as long.
@@ -28,4 +28,4 @@ inline uint16_t queue_of(FrameHash h, std::span<const uint16_t> table) noexcept 
   return table[h.kind == HashKind::none ? 0 : h.value & (table.size() - 1)];
 }
 
-}  // namespace kilim::flow
+}  // namespace kilim::inline v1::flow

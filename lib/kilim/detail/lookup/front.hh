@@ -10,7 +10,7 @@
 
 #include "kilim/detail/lookup/index.hh"
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 
 class Front {
  public:
@@ -70,4 +70,4 @@ class Front {
   std::array<Hit, places> small_{}, large_{};
 };
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

@@ -5,7 +5,7 @@
 #include "kilim/detail/lookup/index.hh"
 #include "kilim/detail/lookup/index_word.hh"
 
-namespace kilim::lookup::hot {
+namespace kilim::inline v1::lookup::hot {
 
 Lkey find(const Index& index, uint64_t address, uint64_t bytes) noexcept {
   return index.find(address, bytes, Rights{mr::Access::local_write});
@@ -33,4 +33,4 @@ uint64_t words(Slot& slot, const CandidateList* list, const IndexTable* table) n
   return whole.empty() || whole.pages() != nullptr || list->end() == nullptr ? 0 : sum;
 }
 
-}  // namespace kilim::lookup::hot
+}  // namespace kilim::inline v1::lookup::hot

@@ -9,7 +9,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/barrier.hh"
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 namespace {
 
 // A block with more keys than this that cover only a part of it gets a table of pages.
@@ -297,4 +297,4 @@ void Index::reclaim() {
   }
 }
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

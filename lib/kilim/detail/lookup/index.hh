@@ -23,7 +23,7 @@
 
 struct rte_rcu_qsbr;
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 
 // Properties of an index that do not change.
 struct IndexConfig {
@@ -215,4 +215,4 @@ inline Index::Extent Index::extent(uint64_t address, Rights rights) const noexce
   return e;
 }
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

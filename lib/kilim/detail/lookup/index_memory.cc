@@ -3,7 +3,7 @@
 
 #include <new>
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{2} << 20;
@@ -53,4 +53,4 @@ IndexTable* IndexMemory::allocate() noexcept {
   return table;
 }
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

@@ -12,7 +12,7 @@
 #include "kilim/detail/lookup/index_word.hh"
 #include "kilim/detail/mem/block.hh"
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 
 // Entries of the directory: one for each GiB of a process's address space.
 inline constexpr uint64_t directory_entries = uint64_t{1} << 17;
@@ -43,4 +43,4 @@ class IndexMemory {
   int socket_ = -1;
 };
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

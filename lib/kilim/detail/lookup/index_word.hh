@@ -12,7 +12,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/mr/region.hh"
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 
 inline constexpr unsigned index_page_shift = 12, index_block_shift = 21, index_table_shift = 30;
 inline constexpr uint64_t index_page_bytes = uint64_t{1} << index_page_shift;
@@ -125,4 +125,4 @@ struct alignas(4096) IndexTable {
 };
 static_assert(sizeof(IndexTable) == 4096 && sizeof(Candidate) == 24 && sizeof(CandidateList) == 64);
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

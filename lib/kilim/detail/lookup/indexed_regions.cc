@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 
 Result<std::unique_ptr<IndexedRegions>> IndexedRegions::create(mr::Registrar& registrar,
                                                                Index& index, const Config& config) {
@@ -58,4 +58,4 @@ bool IndexedRegions::wait_gone(Lkey key) {
   return true;
 }
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

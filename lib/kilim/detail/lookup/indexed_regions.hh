@@ -16,7 +16,7 @@
 #include "kilim/detail/mr/eal_regions.hh"
 #include "kilim/detail/mr/registrar.hh"
 
-namespace kilim::lookup {
+namespace kilim::inline v1::lookup {
 
 class IndexedRegions {
  public:
@@ -57,4 +57,4 @@ class IndexedRegions {
   std::unique_ptr<mr::EalRegions> eal_;  // destroyed first: its destructor calls back
 };
 
-}  // namespace kilim::lookup
+}  // namespace kilim::inline v1::lookup

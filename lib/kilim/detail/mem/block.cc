@@ -15,7 +15,7 @@
 #include "kilim/detail/base/outlived.hh"
 #include "kilim/detail/mem/limits.hh"
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 namespace {
 
 struct PageKind {
@@ -97,4 +97,4 @@ int node_of(const void* address) noexcept {
   return rc == 0 ? node : -1;
 }
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

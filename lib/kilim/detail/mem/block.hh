@@ -14,7 +14,7 @@
 
 struct rte_memzone;
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 
 class Block {
  public:
@@ -58,4 +58,4 @@ class Block {
 // The NUMA node of the page at `address`; -1: unknown, as without NUMA. get_mempolicy(2).
 [[nodiscard]] int node_of(const void* address) noexcept;
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

@@ -8,7 +8,7 @@
 
 #include <sys/resource.h>
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 namespace {
 
 constexpr const char* folder = "/sys/kernel/mm/hugepages/hugepages-";
@@ -75,4 +75,4 @@ void explain_huge_pages(uint64_t page_bytes, uint64_t bytes, std::span<char> out
                       needed, kib, h.free, h.total, h.total - h.free + needed, folder, kib);
 }
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

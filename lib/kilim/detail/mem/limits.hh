@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 
 // Writes to `out` why `bytes` more could not be pinned (RLIMIT_MEMLOCK, getrlimit(2)); cut where
 // `out` ends and terminated by 0.
@@ -27,4 +27,4 @@ HugePages huge_pages(uint64_t page_bytes) noexcept;
 // terminated by 0.
 void explain_huge_pages(uint64_t page_bytes, uint64_t bytes, std::span<char> out) noexcept;
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

@@ -6,7 +6,7 @@
 
 #include <rte_memory.h>
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 namespace {
 
 int collect(const rte_memseg_list* list, const rte_memseg* first, size_t bytes, void* out) {
@@ -70,4 +70,4 @@ Result<std::vector<Range>> runs_of(std::span<std::byte> memory) {
   return out;
 }
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 
 struct Range {
   std::byte* base = nullptr;
@@ -35,4 +35,4 @@ struct Range {
 [[nodiscard]] std::vector<Range> eal_runs_locked();
 [[nodiscard]] std::vector<Range> runs_in_locked(std::span<std::byte> memory);
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

@@ -10,7 +10,7 @@
 
 #include "kilim/detail/mem/block.hh"
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 namespace {
 
 struct Close {
@@ -59,4 +59,4 @@ Result<std::vector<Range>> user_runs(std::span<std::byte> memory) {
   return std::move(c.runs);
 }
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

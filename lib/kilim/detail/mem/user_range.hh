@@ -10,10 +10,10 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/mem/range.hh"
 
-namespace kilim::mem {
+namespace kilim::inline v1::mem {
 
 // Cuts `memory` where its page size changes; the ranges together are exactly `memory`, in the order
 // of addresses. EFAULT: not all of it is mapped, or it is empty; or the errno of opening the file.
 [[nodiscard]] Result<std::vector<Range>> user_runs(std::span<std::byte> memory);
 
-}  // namespace kilim::mem
+}  // namespace kilim::inline v1::mem

@@ -13,7 +13,7 @@
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/queue/wqe_cursor.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 class MkeyBinder;
 
@@ -72,4 +72,4 @@ class [[nodiscard]] Binding {
 };
 static_assert(sizeof(Binding) == 2 * sizeof(void*));
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

@@ -11,7 +11,7 @@
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/mkey/mkey_pool.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 class DeferQueue {
  public:
@@ -111,4 +111,4 @@ inline void DeferQueue::release_all() noexcept {
   open_ = Mkey::none;
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

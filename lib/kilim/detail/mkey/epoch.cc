@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 Epochs::Epochs(rte_rcu_qsbr* readers, uint32_t max_queues)
     : readers_(readers), max_(max_queues), clocks_(std::make_unique<QueueClock[]>(max_queues)) {}
@@ -30,4 +30,4 @@ void Epochs::remove_queue(QueueClock* clock) noexcept {
   clock->counts_.store(false, std::memory_order_release);
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

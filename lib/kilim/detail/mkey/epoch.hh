@@ -18,7 +18,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/queue/sq.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 // Two counts of one send queue. In a cache line of its own, as only its worker writes it.
 class KILIM_CACHELINE_ALIGNED QueueClock {
@@ -95,4 +95,4 @@ class Epochs {
   std::unique_ptr<QueueClock[]> clocks_;
 };
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

@@ -12,7 +12,7 @@
 #include "kilim/detail/mkey/mkey_pool.hh"
 #include "kilim/detail/umr/patch.hh"
 
-namespace kilim::mkey::hot {
+namespace kilim::inline v1::mkey::hot {
 
 Outcome bind_and_use(MkeyBinder& binder, Binding& b, const umr::View& v,
                      queue::Sge& next) noexcept {
@@ -104,4 +104,4 @@ uint32_t left(const MkeyPool& pool) noexcept {
   return pool.available() + pool.size() + pool.limit();
 }
 
-}  // namespace kilim::mkey::hot
+}  // namespace kilim::inline v1::mkey::hot

@@ -9,7 +9,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 // What the device's mkey translates to, as far as the binder knows.
 enum class MkeyState : uint8_t {
@@ -102,4 +102,4 @@ struct Mkey {
   }
 };
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

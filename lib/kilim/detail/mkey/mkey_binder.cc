@@ -8,7 +8,7 @@
 #include "kilim/detail/mkey/mkey_binder_burst.hh"
 #include "kilim/detail/mkey/mkey_lists.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 namespace {
 
@@ -140,4 +140,4 @@ void MkeyBinder::restart() noexcept {
   failed_ = false;
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

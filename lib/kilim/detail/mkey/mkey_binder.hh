@@ -27,7 +27,7 @@
 #include "kilim/detail/umr/list_writer.hh"
 #include "kilim/detail/umr/umr_wqe.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 // When the key of a binding that ends is invalidated. at_once: whoever still uses the handle gets
 // an access error. after_epoch: the handle works until nobody can use it any more (epoch.hh).
@@ -235,4 +235,4 @@ class MkeyBinder {
   Owner owner_;
 };
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

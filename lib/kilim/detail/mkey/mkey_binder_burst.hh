@@ -8,7 +8,7 @@
 #include "kilim/detail/mkey/mkey_binder_keys.hh"
 #include "kilim/detail/umr/umr_wqe.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 // ---- WQEs
 
@@ -181,4 +181,4 @@ inline uint64_t MkeyBinder::handle_completion(const queue::Completion& c) noexce
   return id;
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

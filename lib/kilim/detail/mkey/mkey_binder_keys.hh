@@ -7,7 +7,7 @@
 
 #include "kilim/detail/mkey/mkey_binder.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 inline Lkey Binding::lkey_behind(const queue::WqeCursor& c) noexcept {
   KILIM_ASSERT(c.writes(binder_->sq_) && !key_->has(Mkey::swapping));
@@ -145,4 +145,4 @@ inline void MkeyBinder::poll() noexcept {
   }
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

@@ -8,7 +8,7 @@
 #include "kilim/detail/mkey/mkey_binder_burst.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 namespace {
 
 // An mkey has entries of one kind, KLM or fixed size, for its whole life.
@@ -210,4 +210,4 @@ void MkeyBinder::renew_entries(uint32_t from, uint32_t to, std::span<const SwapI
   }
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

@@ -14,7 +14,7 @@
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/mkey/mkey_pool.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 class KILIM_CACHELINE_ALIGNED MkeyCache {
  public:
@@ -60,4 +60,4 @@ class KILIM_CACHELINE_ALIGNED MkeyCache {
   Mkey* keys_[capacity];
 };
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

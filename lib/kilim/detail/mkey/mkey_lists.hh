@@ -6,7 +6,7 @@
 
 #include "kilim/detail/base/roster.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 class MkeyBinder;
 class MkeyPool;
@@ -16,4 +16,4 @@ void walk_mkey_pools(Visit<const MkeyPool> see);
 // For counters().
 void walk_binders(Visit<const MkeyBinder> see);
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

@@ -15,7 +15,7 @@
 #include "kilim/detail/base/units.hh"
 #include "kilim/detail/mkey/mkey_lists.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 namespace {
 
@@ -127,4 +127,4 @@ void MkeyPool::destroy_mkeys() noexcept {
   }
 }
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

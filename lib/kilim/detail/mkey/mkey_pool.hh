@@ -15,7 +15,7 @@
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/mr/mkey_source.hh"
 
-namespace kilim::mkey {
+namespace kilim::inline v1::mkey {
 
 class MkeyPool {
  public:
@@ -88,4 +88,4 @@ class MkeyPool {
 inline constexpr std::size_t bytes_per_mkey = sizeof(Mkey) + 2 * sizeof(void*);
 static_assert(bytes_per_mkey <= 64);
 
-}  // namespace kilim::mkey
+}  // namespace kilim::inline v1::mkey

@@ -7,7 +7,7 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // In the values of ibv_advise_mr_advice.
 enum class Advice : uint8_t {
@@ -30,4 +30,4 @@ struct AdviceRequest {
   std::span<const AdviceRange> ranges;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

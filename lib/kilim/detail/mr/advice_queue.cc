@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/cacheline.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 namespace {
 
 static_assert(sizeof(AdviceJob) % 4 == 0, "a ring's element");
@@ -89,4 +89,4 @@ uint32_t AdviceQueue::poll(uint64_t now_ns, uint32_t budget) {
   return made;
 }
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -15,7 +15,7 @@
 
 struct rte_ring;
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // A range to be prefetched.
 struct AdviceJob {
@@ -81,4 +81,4 @@ class AdviceQueue {
   Counter done_, failed_, given_up_, retried_;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

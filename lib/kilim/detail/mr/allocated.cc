@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 Status AllocatedRegion::check(const AllocateRequest& request) noexcept {
   if ((request.access & Access::on_demand) != 0)
@@ -42,4 +42,4 @@ Rereg AllocatedRegion::replace_memory(std::optional<Mr>& region, const AllocateR
   return r;
 }
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -14,7 +14,7 @@
 #include "kilim/detail/mem/block.hh"
 #include "kilim/detail/mr/registrar.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 struct AllocateRequest {
   std::size_t bytes = 0;
@@ -57,4 +57,4 @@ class AllocatedRegion {
   std::unique_ptr<Sentence> fall_back_;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // Arguments of ibv_alloc_dm(3).
 struct BlockRequest {
@@ -29,4 +29,4 @@ struct BlockRange {
   uint32_t access = 0;  // local_write, remote_write, remote_read, remote_atomic of Access
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -12,7 +12,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/mr/registrar.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 class DeviceMemory {
  public:
@@ -74,4 +74,4 @@ class DeviceMemory {
   DeviceBlock block_;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

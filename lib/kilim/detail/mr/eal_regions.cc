@@ -11,7 +11,7 @@
 
 #include "kilim/detail/mem/range.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 namespace {
 
 void on_event(rte_mem_event event, const void* address, size_t bytes, void* arg) {
@@ -125,4 +125,4 @@ void EalRegions::vanishing(std::span<std::byte> memory) {
   settle();
 }
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

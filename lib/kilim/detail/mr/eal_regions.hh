@@ -17,7 +17,7 @@
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/mr/registrar.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 class EalRegions {
  public:
@@ -82,4 +82,4 @@ class EalRegions {
   Counter registered_, deregistered_, failed_, late_;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -9,7 +9,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // The kind of a key's entries, which never changes.
 enum class EntryKind : uint8_t {
@@ -53,4 +53,4 @@ class MkeySource {
   }
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 namespace {
 
 constexpr std::array<const char*, odp_transports> transport_names{"RC", "UC",  "UD",
@@ -78,4 +78,4 @@ std::string odp_table(const OdpCaps& caps) {
   return table;
 }
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

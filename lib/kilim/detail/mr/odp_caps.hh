@@ -12,7 +12,7 @@
 
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // In the order of the documents' per_transport_caps.
 enum class OdpTransport : uint8_t { rc, uc, ud, dc, xrc, raw_ethernet };
@@ -54,4 +54,4 @@ Status odp_refusal(const OdpCaps& caps, bool implicit, std::span<const OdpUse> u
 // A table for people: a line of general capabilities, then a row for each transport.
 std::string odp_table(const OdpCaps& caps);
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

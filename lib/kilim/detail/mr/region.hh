@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // Rights of a key and properties of its memory, in the bits of ibv_access_flags. Local reading is
 // always permitted. Two flags of verbs are separate calls here: IBV_ACCESS_ON_DEMAND is
@@ -78,4 +78,4 @@ struct Region {
   }
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

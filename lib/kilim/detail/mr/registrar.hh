@@ -20,7 +20,7 @@
 #include "kilim/detail/mr/region.hh"
 #include "kilim/detail/mr/rereg.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 class Registrar {
  public:
@@ -167,4 +167,4 @@ class Mr {
   Region region_;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -10,7 +10,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // A protection domain of a registrar; 0 is the domain of the device's queues.
 using Domain = Ident<struct DomainTag, uint32_t>;
@@ -63,4 +63,4 @@ struct Rereg {
   [[nodiscard]] Standing standing() const noexcept { return standing_after(outcome); }
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

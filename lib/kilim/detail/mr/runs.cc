@@ -10,7 +10,7 @@
 #include "kilim/detail/mem/range.hh"
 #include "kilim/detail/mem/user_range.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 namespace {
 
 // Registers all runs; after an error none of them stays registered.
@@ -86,4 +86,4 @@ Result<std::vector<Mr>> register_mempool(Registrar& registrar, rte_mempool* pool
   return regions;
 }
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

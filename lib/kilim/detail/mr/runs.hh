@@ -14,7 +14,7 @@
 
 struct rte_mempool;
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // Registers EAL memory; the regions cover exactly `memory`, in the order of their addresses.
 // ENOENT: not all of it is EAL's; or the registrar's error. After an error nothing stays
@@ -30,4 +30,4 @@ Result<std::vector<Mr>> register_range(Registrar& registrar, std::span<std::byte
 // has no memory yet; or the errors of register_range().
 Result<std::vector<Mr>> register_mempool(Registrar& registrar, rte_mempool* pool, uint32_t access);
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 void ThrashDetector::watch(const Region& region) {
   if (region.kind == Kind::on_demand) watched_.push_back(region);
@@ -49,4 +49,4 @@ void ThrashDetector::fetch(const Verdict& verdict) {
   }
 }
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

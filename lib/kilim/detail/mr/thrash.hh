@@ -12,7 +12,7 @@
 #include "kilim/detail/mr/advice_queue.hh"
 #include "kilim/detail/mr/region.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // Page faults since the start: of one region, or of `regions` regions together where the device
 // does not count by region.
@@ -65,4 +65,4 @@ class ThrashDetector {
   uint64_t verdicts_ = 0;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

@@ -8,7 +8,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::mr {
+namespace kilim::inline v1::mr {
 
 // The types of IBTA vol. 1, "Memory Windows"; the values are ibv_mw_type's.
 enum class WindowType : uint8_t {
@@ -27,4 +27,4 @@ class WindowSource {
   virtual Status destroy_window(Rkey key) = 0;
 };
 
-}  // namespace kilim::mr
+}  // namespace kilim::inline v1::mr

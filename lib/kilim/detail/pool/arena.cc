@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 namespace {
 
@@ -89,4 +89,4 @@ Result<ArenaMemory> ArenaMemory::create(const ArenaConfig& config) {
   return ArenaMemory{*std::move(buffers), *std::move(side), *std::move(extra), *arena};
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

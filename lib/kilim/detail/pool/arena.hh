@@ -18,7 +18,7 @@
 #include "kilim/detail/mem/block.hh"
 #include "kilim/detail/pool/handle.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 // Bytes from one buffer to the next: an odd number of cache lines, because with 2048 bytes the
 // first lines of all buffers would share a few cache sets.
@@ -188,4 +188,4 @@ class ArenaMemory {
   Arena arena_;
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

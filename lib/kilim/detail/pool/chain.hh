@@ -16,7 +16,7 @@
 #include "kilim/detail/pool/handle.hh"
 #include "kilim/detail/pool/pool.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 // Makes a packet of pieces: their flags say where it ends (rte_pktmbuf_chain).
 inline void chain(std::span<Handle> pieces) noexcept {
@@ -158,4 +158,4 @@ inline uint32_t copy_packet(std::span<const Handle> packet, BufferCache& cache,
   return wanted;
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

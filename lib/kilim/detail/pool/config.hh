@@ -6,7 +6,7 @@
 
 #include "kilim/detail/pool/debug.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 struct PoolConfig {
   const char* name = "kilim_pool";  // unique in the process, at most 20 characters
@@ -16,4 +16,4 @@ struct PoolConfig {
   PoolDebug debug{};  // on: the pool watches its buffers, and each call of a cache takes longer
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

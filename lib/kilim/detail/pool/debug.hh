@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 // A misuse of a buffer.
 struct PoolFault {
@@ -29,4 +29,4 @@ struct PoolDebug {
   void* context = nullptr;
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

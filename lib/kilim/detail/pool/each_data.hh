@@ -14,7 +14,7 @@
 #include "kilim/detail/pool/arena.hh"
 #include "kilim/detail/pool/handle.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 // Where a handle's data offset, its topmost bits, begins among its 64.
 inline constexpr int offset_bit = 48 + Handle::offset_shift;
@@ -59,4 +59,4 @@ template <typename Each>
   for (; i < handles.size(); i++) each(arena.data(handles[i]));
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -13,7 +13,7 @@
 #include "kilim/detail/pool/arena.hh"
 #include "kilim/detail/pool/handle.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 namespace detail {
 
@@ -71,4 +71,4 @@ inline std::byte* adjust(const Arena& arena, Handle& h, uint32_t bytes) noexcept
   return true;
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

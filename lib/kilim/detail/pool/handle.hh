@@ -10,7 +10,7 @@
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/cacheline.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 struct Handle {
   uint32_t index = 0;
@@ -93,4 +93,4 @@ struct alignas(32) SideRecord {
 };
 static_assert(sizeof(SideRecord) == 32 && offsetof(SideRecord, timestamp) == 16);
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

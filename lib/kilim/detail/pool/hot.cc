@@ -6,7 +6,7 @@
 #include "kilim/detail/pool/edit.hh"
 #include "kilim/detail/pool/pool.hh"
 
-namespace kilim::pool::hot {
+namespace kilim::inline v1::pool::hot {
 
 uint32_t pool_exchange(Pool& p, std::span<uint32_t> indices) noexcept {
   uint32_t n = p.pop(indices);
@@ -87,4 +87,4 @@ uint64_t arena_memory(const ArenaMemory& m, uint32_t bytes) noexcept {
   return m.page_bytes() + m.arena().count() + stride_for(bytes);
 }
 
-}  // namespace kilim::pool::hot
+}  // namespace kilim::inline v1::pool::hot

@@ -16,7 +16,7 @@
 
 #include "kilim/detail/pool/parts.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 namespace {
 
@@ -200,4 +200,4 @@ void Ledger::tell(PoolFault fault, const char* what) noexcept {
   std::fprintf(stderr, "kilim: %s\n", fault.sentence);
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -16,7 +16,7 @@
 #include "kilim/detail/pool/handle.hh"
 #include "kilim/detail/pool/who.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 class Ledger {
  public:
@@ -70,4 +70,4 @@ class Ledger {
   std::atomic<uint64_t> faults_{0};
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -14,7 +14,7 @@
 #include "kilim/detail/pool/chain.hh"
 #include "kilim/detail/pool/mbuf_row.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 namespace {
 
@@ -257,4 +257,4 @@ Converted MbufPool::to_mbufs(std::span<const Handle> in, std::span<rte_mbuf*> ou
   });
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -17,7 +17,7 @@
 struct rte_mbuf;
 struct rte_mempool;
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 // How much of what was given was taken, from the front.
 struct Converted {
@@ -100,4 +100,4 @@ class MbufPool {
   uint64_t fulfilled_;
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

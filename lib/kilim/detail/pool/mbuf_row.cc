@@ -6,7 +6,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-namespace kilim::pool::mbuf_row {
+namespace kilim::inline v1::pool::mbuf_row {
 
 namespace {
 
@@ -69,4 +69,4 @@ void put(rte_mempool& mempool, const Arena& arena, std::span<const uint32_t> ind
   if (n != 0) rte_mempool_put_bulk(&mempool, free, n);
 }
 
-}  // namespace kilim::pool::mbuf_row
+}  // namespace kilim::inline v1::pool::mbuf_row

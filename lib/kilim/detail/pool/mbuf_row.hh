@@ -11,7 +11,7 @@
 struct rte_mbuf;
 struct rte_mempool;
 
-namespace kilim::pool::mbuf_row {
+namespace kilim::inline v1::pool::mbuf_row {
 
 [[nodiscard]] uint32_t size(const rte_mempool& mempool) noexcept;
 [[nodiscard]] uint32_t available(const rte_mempool& mempool) noexcept;
@@ -28,4 +28,4 @@ uint32_t get(rte_mempool& mempool, const Arena& arena, std::span<uint32_t> out) 
 // Frees them as rte_pktmbuf_free_seg() does: who has another reference to one keeps it.
 void put(rte_mempool& mempool, const Arena& arena, std::span<const uint32_t> indices) noexcept;
 
-}  // namespace kilim::pool::mbuf_row
+}  // namespace kilim::inline v1::pool::mbuf_row

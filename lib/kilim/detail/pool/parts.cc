@@ -12,7 +12,7 @@
 #include "kilim/detail/base/outlived.hh"
 #include "kilim/detail/pool/pools.hh"
 
-namespace kilim::pool::parts {
+namespace kilim::inline v1::pool::parts {
 
 namespace {
 
@@ -60,9 +60,9 @@ bool find(const std::byte* at, std::span<char> name) noexcept {
   return is_found;
 }
 
-}  // namespace kilim::pool::parts
+}  // namespace kilim::inline v1::pool::parts
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 // A pool that outlived EAL has lost what it counted.
 void walk_pools(Visit<const PoolView> see) {
@@ -75,4 +75,4 @@ void walk_pools(Visit<const PoolView> see) {
   pthread_mutex_unlock(&parts::lock);
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim::pool::parts {
+namespace kilim::inline v1::pool::parts {
 
 struct Part {
   const void* owner;  // what holds the free buffers
@@ -23,4 +23,4 @@ void release(const void* owner) noexcept;
 // Writes the name of the pool that has the byte, with its 0, to `name`; false: no pool has it.
 bool find(const std::byte* at, std::span<char> name) noexcept;
 
-}  // namespace kilim::pool::parts
+}  // namespace kilim::inline v1::pool::parts

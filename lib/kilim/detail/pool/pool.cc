@@ -10,7 +10,7 @@
 #include "kilim/detail/pool/mbuf_row.hh"
 #include "kilim/detail/pool/parts.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 namespace {
 
@@ -105,4 +105,4 @@ void Pool::ReleaseMbufs::operator()(rte_mempool* mempool) const noexcept {
   parts::release(mempool);
 }
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -26,7 +26,7 @@
 
 struct rte_mempool;
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 class Ledger;
 
@@ -308,4 +308,4 @@ class BufferCache {
   const char* tag_ = nullptr;
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

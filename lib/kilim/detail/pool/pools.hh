@@ -8,7 +8,7 @@
 
 #include "kilim/detail/base/roster.hh"
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 struct PoolView {
   const char* name = "";  // for the call alone
@@ -21,4 +21,4 @@ struct PoolView {
 // Shows the pools in the order in which they were made; `see` makes and destroys none.
 void walk_pools(Visit<const PoolView> see);
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

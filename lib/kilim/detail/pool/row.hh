@@ -12,7 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace kilim::pool::detail {
+namespace kilim::inline v1::pool::detail {
 
 inline constexpr uint32_t line_indices = cacheline_bytes / sizeof(uint32_t);
 
@@ -96,4 +96,4 @@ inline void row_of_handles(Handle* to, const uint32_t* from, uint32_t n, Handle 
   for (; n != 0; n--) *to++ = {*from++, like.length, like.meta};
 }
 
-}  // namespace kilim::pool::detail
+}  // namespace kilim::inline v1::pool::detail

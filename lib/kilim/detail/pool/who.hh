@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace kilim::pool {
+namespace kilim::inline v1::pool {
 
 struct Who {
   const char* tag = nullptr;  // BufferCache::set_tag(), of static lifetime
@@ -12,4 +12,4 @@ struct Who {
   uint32_t lcore = 0;         // filled in by the ledger
 };
 
-}  // namespace kilim::pool
+}  // namespace kilim::inline v1::pool

@@ -13,7 +13,7 @@
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/detail/queue/sq.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 // Keys that go back where they came from.
@@ -97,4 +97,4 @@ Result<chooser::Chooser> calibrate_chooser(device::Device& device) {
   return chooser::Chooser{limits, costs};
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -8,10 +8,10 @@
 #include "kilim/detail/chooser/chooser.hh"
 #include "kilim/detail/device/device.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 // By RDMA WRITEs of a connection to itself. A device without UMR gets a chooser without keys. The
 // errors are the device's.
 Result<chooser::Chooser> calibrate_chooser(device::Device& device);
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 class DeviceCounter {
  public:
@@ -25,4 +25,4 @@ class DeviceCounter {
   uint64_t sum_ = 0;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

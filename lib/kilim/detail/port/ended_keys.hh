@@ -8,7 +8,7 @@
 
 #include "kilim/detail/port/packet_gather.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 // Of a gather of `keys` keys. A key that is bound again replaces itself, so that few end by an
 // invalidation: ended are those that no packet needs any more. The worker writes how many are free.
@@ -18,4 +18,4 @@ inline uint64_t ended_keys(PacketGather& gather, uint32_t keys) noexcept {
   return bound - std::min<uint64_t>(bound, keys - std::min(keys, free));
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -9,7 +9,7 @@
 #include "kilim/detail/port/device_counter.hh"
 #include "kilim/detail/port/stats.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 class LossCounters {
  public:
@@ -38,4 +38,4 @@ class LossCounters {
   std::array<DeviceCounter, device::port_losses> counters_;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

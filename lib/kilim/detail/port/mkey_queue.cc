@@ -6,7 +6,7 @@
 #include "kilim/detail/burst/simd.hh"
 #include "kilim/detail/umr/list_writer.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 Result<std::unique_ptr<MkeyQueue>> MkeyQueue::create(device::Device& device,
                                                      const MkeyQueueConfig& config) {
@@ -102,4 +102,4 @@ void MkeyQueue::release_owner() noexcept {
   binder_->release_owner();
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -17,7 +17,7 @@
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/detail/queue/sq.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 struct MkeyQueueConfig {
   uint32_t keys = 64;
@@ -88,4 +88,4 @@ class MkeyQueue {
   std::unique_ptr<mkey::MkeyBinder> binder_;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -6,7 +6,7 @@
 
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 // What mlx5's interfaces take (ip -d link: minmtu 68, maxmtu 9978).
@@ -54,4 +54,4 @@ void Port::end_mtu() noexcept {
   if (mtu_ != 0) limit_frames(0);
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

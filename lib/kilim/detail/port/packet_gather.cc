@@ -7,7 +7,7 @@
 
 #include "kilim/detail/port/queues.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 uint32_t u16_at(std::span<const std::byte> f, std::size_t at) noexcept {
@@ -284,4 +284,4 @@ void PacketGather::release_owner() noexcept {
   queue_->release_owner();
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -21,7 +21,7 @@
 #include "kilim/detail/queue/error_log.hh"
 #include "kilim/detail/umr/view.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 struct PacketGatherConfig {
   uint32_t keys = 512;  // gathered packets between binding and transmission; a power of two
@@ -135,4 +135,4 @@ class PacketGather {
   Counter gathered_, errors_;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -5,7 +5,7 @@
 
 #include "kilim/detail/mr/runs.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
   std::unique_ptr<Port> p(new Port(std::move(parts)));
@@ -260,4 +260,4 @@ void Port::end() noexcept {
   started_ = false;
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -33,7 +33,7 @@
 #include "kilim/detail/worker/poller.hh"
 #include "kilim/detail/worker/quiescence.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 // What a port is made of.
 struct PortParts {
@@ -296,4 +296,4 @@ class Port {
   std::mutex shape_;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

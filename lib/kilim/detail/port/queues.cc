@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 bool depth_ok(uint32_t n) noexcept {
@@ -206,4 +206,4 @@ void empty_tx(TxSlot& slot, pool::BufferCache& cache, pool::BufferCache& headers
   headers.release_owner();
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

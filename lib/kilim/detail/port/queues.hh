@@ -19,7 +19,7 @@
 #include "kilim/detail/port/retry.hh"
 #include "kilim/detail/port/tap.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 inline constexpr uint32_t max_rxq = 64;      // receive queues of a port
 inline constexpr uint32_t max_txq = 64;      // transmit queues
@@ -215,4 +215,4 @@ void free_by_pool(std::span<const pool::Handle> handles, pool::BufferCache& cach
 // The cache of header buffers if there is one, else that of packet buffers.
 pool::BufferCache& header_cache(const TxSetup& setup) noexcept;
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

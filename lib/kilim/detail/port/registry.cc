@@ -3,7 +3,7 @@
 
 #include "kilim/detail/base/roster.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 namespace {
 
@@ -45,4 +45,4 @@ Port* port_named(std::string_view name) noexcept {
   return found;
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -10,7 +10,7 @@
 #include "kilim/detail/base/roster.hh"
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 void enter(Port& port);
 // Waits for a walk that is under way.
@@ -25,4 +25,4 @@ void leave(Port& port) noexcept;
 // Shows each port to a function, which neither enters nor leaves one.
 void walk_ports(Visit<Port> see);
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 class Retry {
  public:
@@ -35,4 +35,4 @@ class Retry {
   uint64_t pause_ns_ = 0;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -8,7 +8,7 @@
 #include "kilim/detail/device/recovery.hh"
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 // Handles the completions that draining brings. A flushed send is only retired: its buffers are in
@@ -151,4 +151,4 @@ void Port::restart_rx(RxSlot& rx, RxCaches caches) noexcept {
   rx.queue->cq.release_owner();
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -8,7 +8,7 @@
 
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 Error refused(const flow::RuleError& e, flow::RuleError* why) noexcept {
@@ -199,4 +199,4 @@ Result<flow::Count> Port::query_rule(RuleId rule) const {
   return at->second.query();
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

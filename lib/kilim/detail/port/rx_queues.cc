@@ -6,7 +6,7 @@
 
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 constexpr uint64_t return_look_ns = 5'000'000;  // between two looks whether a queue is back
@@ -168,4 +168,4 @@ void Port::revive_rwqs(worker::Quiescence* workers) noexcept {
   }
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -5,7 +5,7 @@
 
 #include "kilim/detail/port/queues.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 constexpr uint32_t ether_header_bytes = 14;
@@ -174,4 +174,4 @@ Status check_tx(const TxSetup& s, const device::TxCaps& caps, bool side_records)
   return check_words(s, caps, side_records);
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -7,7 +7,7 @@
 #include "kilim/detail/port/ended_keys.hh"
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   rx_packets += o.rx_packets;
@@ -178,4 +178,4 @@ PortView Port::view() {
   return v;
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 // Counts of all queues of a port; and what the device tells of frames that were lost around them
 // (Port::losses()): rx_missed to rx_cut, and tx_lost.
@@ -57,4 +57,4 @@ struct TxQueueStats {
   bool down = false;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 Result<std::optional<device::Lro>> lro_of_all(std::span<const RxTarget> queues) noexcept {
   const auto takes = [](const RxTarget& q) noexcept { return q.lro.max_bytes != 0; };
@@ -108,4 +108,4 @@ Result<flow::Count> RuleSet::query() const {
   return sum;
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -15,7 +15,7 @@
 #include "kilim/detail/flow/expand.hh"
 #include "kilim/detail/flow/rule.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 // A receive work queue that rules lead to.
 struct RxTarget {
@@ -109,4 +109,4 @@ class RuleSet {
   std::vector<OwnedFlow> flows_;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -8,7 +8,7 @@
 
 #include "kilim/detail/port/port.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 namespace {
 
 uint32_t tapped_rx(burst::RxQueue& q, std::span<pool::Handle> out) noexcept {
@@ -67,4 +67,4 @@ Status Port::clear_tap(worker::Quiescence* workers) {
   return Done{};
 }
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

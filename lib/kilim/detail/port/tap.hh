@@ -11,7 +11,7 @@
 #include "kilim/detail/burst/select.hh"
 #include "kilim/detail/pool/handle.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 struct Tap {
   void* context = nullptr;
@@ -35,4 +35,4 @@ struct TappedTxQueue : burst::TxQueue {
   uint32_t number = 0;
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -16,7 +16,7 @@
 #include "kilim/detail/port/queues.hh"
 #include "kilim/detail/port/stats.hh"
 
-namespace kilim::port {
+namespace kilim::inline v1::port {
 
 struct RuleView {
   uint32_t id = 0;                   // RuleId
@@ -38,4 +38,4 @@ struct PortView {
   std::vector<RuleView> rules;  // by number
 };
 
-}  // namespace kilim::port
+}  // namespace kilim::inline v1::port

@@ -18,7 +18,7 @@
 #include <tmmintrin.h>
 #endif
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // What a CQE says, in host order. The first 16 bytes are laid out so that decode() makes them of
 // the CQE's second half by two shuffles.
@@ -97,4 +97,4 @@ inline Completion decode_error(const prm::Cqe& cqe) noexcept {
   return c;
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -19,7 +19,7 @@
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/doorbell.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 class Cq {
  public:
@@ -277,4 +277,4 @@ class Cq {
   Owner owner_;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

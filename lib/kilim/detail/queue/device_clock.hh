@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // What the kernel knows of a device's clock (mlx5dv_get_clock_info(3)): at `ticks` it was `ns`.
 struct ClockSample {
@@ -42,4 +42,4 @@ class DeviceClock {
   bool ticks_ = false;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

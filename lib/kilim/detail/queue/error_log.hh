@@ -17,7 +17,7 @@
 #include "kilim/detail/queue/geometry.hh"
 #include "kilim/prm/ctrl_seg.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 struct NotedError {
   static constexpr std::size_t most = 256;  // bytes of a work request that are kept
@@ -83,4 +83,4 @@ class ErrorLog {
   NotedError last_;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -20,7 +20,7 @@
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 inline constexpr uint32_t ether_header_bytes = 14;
 inline constexpr uint32_t vlan_tag_bytes = 4;
@@ -164,4 +164,4 @@ inline Outcome eth_packet(WqeCursor& c, const EthHead& head, std::span<const Sge
       c, head, pieces.size(), [pieces](std::size_t i) noexcept { return pieces[i]; }, wr);
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -18,7 +18,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 class EthRow {
  public:
@@ -107,6 +107,6 @@ class WideEthRow {
   __m256i heads_;  // the control segment as EthRow has it, and the Ethernet segment
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue
 
 #endif

@@ -18,7 +18,7 @@
 #include "kilim/prm/eth_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // Checksums that the device computes and writes into the frame: of the IP header (l3), of TCP or
 // UDP (l4). Of a packet in a tunnel: of the outer IP header (l3), of the inner ones. Combined by |.
@@ -67,4 +67,4 @@ inline Outcome eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offloa
   return {};
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -11,7 +11,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // A send queue: a ring of 64-byte basic blocks (WQEBBs).
 struct SqGeometry {
@@ -58,4 +58,4 @@ constexpr bool is_power_of_two(uint32_t n) noexcept {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

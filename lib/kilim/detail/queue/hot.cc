@@ -21,7 +21,7 @@
 #include "kilim/detail/queue/watch.hh"
 #include "kilim/detail/queue/wqe_cursor.hh"
 
-namespace kilim::queue::hot {
+namespace kilim::inline v1::queue::hot {
 
 uint64_t sq(Sq& q, uint16_t counter) noexcept {
   const uint64_t id = q.retire(counter);
@@ -227,4 +227,4 @@ bool good(const Completion& c) noexcept {
   return c.ok() && c.of_requester();
 }
 
-}  // namespace kilim::queue::hot
+}  // namespace kilim::inline v1::queue::hot

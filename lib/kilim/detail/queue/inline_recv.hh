@@ -14,7 +14,7 @@
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // Counts of one queue; one writer, any readers.
 struct InlineCounters {
@@ -76,4 +76,4 @@ uint32_t for_each_completion(Cq& cq, uint32_t limit, InlineCounters& counters,
   return n;
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -18,7 +18,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 class MpwRow {
  public:
@@ -67,6 +67,6 @@ class MpwRow {
   uint8_t flags_;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue
 
 #endif

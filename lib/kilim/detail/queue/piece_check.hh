@@ -8,7 +8,7 @@
 #include "kilim/detail/base/outcome.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 namespace detail {
 // The reason for refusing a piece that is empty or longer than `most`. It takes and returns values
@@ -27,4 +27,4 @@ namespace detail {
 }
 }  // namespace detail
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

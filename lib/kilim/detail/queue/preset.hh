@@ -10,7 +10,7 @@
 #include "kilim/detail/queue/geometry.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // Writes the last byte of every CQE of the ring.
 inline void preset(const CqGeometry& cq) noexcept {
@@ -20,4 +20,4 @@ inline void preset(const CqGeometry& cq) noexcept {
     op_own[i * size] = std::byte{prm::cqe::invalid_op_own | prm::cqe::owner_bit};
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -19,7 +19,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // Memory of the peer. Made once and used for many requests, so the key is kept in wire order.
 struct Remote {
@@ -210,4 +210,4 @@ inline Outcome fetch_and_add(WqeCursor& c, const Atomic& a, const Wr& wr) noexce
   return atomic(c, prm::Opcode::atomic_fa, a, wr);
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -17,7 +17,7 @@
 #include "kilim/detail/queue/sge.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 namespace detail {
 inline Outcome too_many(std::size_t pieces, uint32_t most) noexcept {
@@ -137,4 +137,4 @@ class Rq {
   Owner owner_;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

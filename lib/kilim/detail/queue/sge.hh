@@ -15,7 +15,7 @@
 #include <tmmintrin.h>
 #endif
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // Laid out as ibv_sge, so that one 16-byte shuffle makes a segment of it.
 struct alignas(16) Sge {
@@ -65,4 +65,4 @@ inline void store_zero(std::byte* dst) noexcept {
   std::memset(dst, 0, 16);
 }
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -18,7 +18,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 class Sq {
  public:
@@ -136,4 +136,4 @@ class Sq {
   Owner owner_;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

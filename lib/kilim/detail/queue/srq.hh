@@ -20,7 +20,7 @@
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 class Srq {
  public:
@@ -129,4 +129,4 @@ class Srq {
   Owner owner_;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

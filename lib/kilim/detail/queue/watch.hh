@@ -9,7 +9,7 @@
 
 #include "kilim/detail/queue/geometry.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 #if defined(KILIM_WATCH) || !defined(NDEBUG)
 constexpr bool watched = true;
@@ -46,4 +46,4 @@ class WatchSlot {
   Watch* watch_ = nullptr;
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

@@ -19,7 +19,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::queue {
+namespace kilim::inline v1::queue {
 
 // Bits of a WQE's fm_ce_se byte that a caller chooses.
 struct WrFlags {
@@ -233,4 +233,4 @@ class WqeCursor {
   uint32_t limit_;         // pi_ may not pass it
 };
 
-}  // namespace kilim::queue
+}  // namespace kilim::inline v1::queue

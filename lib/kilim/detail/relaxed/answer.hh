@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 
 enum class Answer : uint8_t {
   done,
@@ -23,4 +23,4 @@ enum class Answer : uint8_t {
 int errno_of(Answer a) noexcept;
 const char* text(Answer a) noexcept;
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -7,7 +7,7 @@
 #include "kilim/detail/mem/range.hh"
 #include "kilim/detail/relaxed/eal_watch.hh"
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 namespace {
 
 // The run of EAL's memory in which all of `pages` lies, else an empty one.
@@ -119,4 +119,4 @@ void Cover::release_unused() noexcept {
   arenas_.erase(std::remove_if(arenas_.begin(), arenas_.end(), unused), arenas_.end());
 }
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -15,7 +15,7 @@
 #include "kilim/detail/mr/region.hh"
 #include "kilim/detail/mr/registrar.hh"
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 
 // Who guarantees that an arena's addresses keep the memory that was registered.
 enum class Keeper : uint8_t {
@@ -99,4 +99,4 @@ class Cover {
   uint64_t eal_losses_ = 0;  // eal_losses() at the last follow_eal()
 };
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -6,7 +6,7 @@
 
 #include <rte_memory.h>
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 namespace {
 
 std::atomic<uint64_t> losses{0};
@@ -30,4 +30,4 @@ void note_eal_loss() noexcept {
   losses.fetch_add(1, std::memory_order_release);
 }
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 
 // Subscribes to EAL's memory events. Without hugepages EAL has none and returns no memory.
 void watch_eal() noexcept;
@@ -15,4 +15,4 @@ uint64_t eal_losses() noexcept;
 // Called by EAL's event.
 void note_eal_loss() noexcept;
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -7,7 +7,7 @@
 
 #include "kilim/detail/base/units.hh"
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 namespace {
 
 struct Row {
@@ -116,4 +116,4 @@ Answer Relaxed::dry() noexcept {
   return Answer::dry;
 }
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -20,7 +20,7 @@
 #include "kilim/detail/relaxed/answer.hh"
 #include "kilim/detail/relaxed/cover.hh"
 
-namespace kilim::relaxed {
+namespace kilim::inline v1::relaxed {
 
 struct Config {
   uint32_t keys = 0;                   // keys of the binder's pool
@@ -272,4 +272,4 @@ inline void Relaxed::poll() noexcept {
   }
 }
 
-}  // namespace kilim::relaxed
+}  // namespace kilim::inline v1::relaxed

@@ -10,7 +10,7 @@
 
 #include "kilim/detail/telemetry/dict.hh"
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 
 // The parameters behind a command's first comma.
 class Words {
@@ -38,4 +38,4 @@ Answer answer_list, answer_info, answer_stats, answer_xstats, answer_queues, ans
 Answer answer_workers, answer_pools, answer_umr, answer_mkeys;  // process
 Answer answer_device, answer_mr, answer_odp, answer_inline;     // devices
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

@@ -7,7 +7,7 @@
 
 #include "kilim/detail/telemetry/answers.hh"
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 namespace {
 
 using device::Device;
@@ -137,4 +137,4 @@ void answer_inline(Words words, const Dict& out) {
   each_device(words, out, tell_inline);
 }
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

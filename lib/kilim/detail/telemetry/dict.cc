@@ -5,7 +5,7 @@
 
 #include <rte_telemetry.h>
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 namespace {
 
 constexpr std::size_t longest_text = RTE_TEL_MAX_STRING_LEN - 1;
@@ -70,4 +70,4 @@ Dict Dict::child(std::string_view name) const {
   return Dict(nullptr);
 }
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

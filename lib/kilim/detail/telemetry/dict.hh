@@ -12,7 +12,7 @@
 
 struct rte_tel_data;
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 
 class Dict {
  public:
@@ -38,4 +38,4 @@ class Dict {
 // A name as answers have it: vhca.0 is vhca_0.
 std::string key_of(std::string_view name);
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

@@ -11,7 +11,7 @@
 
 #include "kilim/detail/telemetry/answers.hh"
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 
 namespace {
 
@@ -85,4 +85,4 @@ std::optional<uint32_t> number_in(std::string_view word) noexcept {
   return n;
 }
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

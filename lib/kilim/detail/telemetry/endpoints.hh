@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 
 struct Endpoint {
   const char* path;
@@ -27,4 +27,4 @@ void offer() noexcept;
 void set_enabled(bool on) noexcept;
 [[nodiscard]] bool enabled() noexcept;
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

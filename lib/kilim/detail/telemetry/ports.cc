@@ -16,7 +16,7 @@
 #include "kilim/detail/worker/worker.hh"
 #include "kilim/version.h"
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 namespace {
 
 constexpr uint32_t queues_a_page = 16;
@@ -230,4 +230,4 @@ void answer_flows(Words words, const Dict& out) {
   if (end < v->rules.size()) out.number("next_rule", end);
 }
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

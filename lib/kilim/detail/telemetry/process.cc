@@ -10,7 +10,7 @@
 #include "kilim/detail/telemetry/answers.hh"
 #include "kilim/detail/worker/worker.hh"
 
-namespace kilim::telemetry {
+namespace kilim::inline v1::telemetry {
 namespace {
 
 constexpr std::size_t most_single = 64;  // pools and binders told one by one
@@ -127,4 +127,4 @@ void answer_mkeys(Words, const Dict& out) {
   out.number("available", available);
 }
 
-}  // namespace kilim::telemetry
+}  // namespace kilim::inline v1::telemetry

@@ -14,7 +14,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/crypto_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Bytes of a data unit: the tweak grows by one behind each.
 enum class CryptoUnit : uint8_t {
@@ -166,4 +166,4 @@ struct CryptoWords {
   return {};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -14,7 +14,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Whether WQEs may still use a key when it is changed.
 enum class MkeyUse : uint8_t {
@@ -124,4 +124,4 @@ class FenceTrack {
   uint32_t nested_at_ = 0;  // position of the last WQE that uses a key over other keys
 };
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

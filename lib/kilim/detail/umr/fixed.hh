@@ -20,7 +20,7 @@
 #include "kilim/prm/umr_limits.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // log2 of an entry's bytes: 4 KiB to 2 GiB.
 inline constexpr uint8_t min_log_entity = 12;
@@ -106,4 +106,4 @@ inline Outcome umr_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits, cons
   return {};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -8,7 +8,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/umr/view.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // `null_key` is the null region's (ibv_alloc_null_mr(3)), of any open of the adapter: its address
 // says nothing. Lengths as of any piece: 1 to 2 GiB, in a list and in an SGE alike.
@@ -16,4 +16,4 @@ namespace kilim::umr {
   return {0, bytes, null_key};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

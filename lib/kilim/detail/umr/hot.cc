@@ -20,7 +20,7 @@
 #include "kilim/detail/umr/window.hh"
 #include "kilim/detail/umr/window_state.hh"
 
-namespace kilim::umr::hot {
+namespace kilim::inline v1::umr::hot {
 
 Piece hole_of(Lkey null_key, uint32_t bytes) noexcept {
   return hole(null_key, bytes);
@@ -174,4 +174,4 @@ uint8_t fences(const FencePlanner& fences, MkeyUse use) noexcept {
   return static_cast<uint8_t>(fences.after_umr() | fences.before_umr(use));
 }
 
-}  // namespace kilim::umr::hot
+}  // namespace kilim::inline v1::umr::hot

@@ -13,7 +13,7 @@
 #include "kilim/detail/umr/view.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 inline constexpr uint32_t klms_per_line = prm::umr::granule_bytes / sizeof(prm::Klm);
 static_assert(klms_per_line == 4);
@@ -74,4 +74,4 @@ inline void encode_klm_list(std::byte* to, const View& view) noexcept {
   store_klm_lines(to, view.pieces, view.count);
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -22,7 +22,7 @@
 #include "kilim/detail/umr/view.hh"
 #include "kilim/prm/umr_limits.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Where a UMR's list lies. by_size: inline if it fits into a WQE.
 enum class Form : uint8_t { by_size, inline_list, by_pointer };
@@ -191,4 +191,4 @@ inline Outcome umr_layout(queue::WqeCursor& c, const UmrContext& context, const 
   return umr_fixed_view(c, context, r, *std::get_if<FixedView>(&layout), wr);
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -14,7 +14,7 @@
 #include "kilim/detail/mr/region.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // A list in registered memory, or memory for one.
 struct StoredList {
@@ -84,4 +84,4 @@ class ListMemory {
   Owner owner_;
 };
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

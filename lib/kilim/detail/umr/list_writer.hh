@@ -23,7 +23,7 @@
 #include <immintrin.h>
 #endif
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // The most pieces that a writer takes at once.
 inline constexpr uint32_t most_at_once = 64;
@@ -237,4 +237,4 @@ inline uint64_t write_long_list(ListWriter by, std::byte* to,
   return length;
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -23,7 +23,7 @@
 #include "kilim/prm/umr_limits.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Which entries to replace. Their number is a multiple of four unless they are the key's last.
 struct Patch {
@@ -139,4 +139,4 @@ inline Outcome patch_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limit
   return {};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

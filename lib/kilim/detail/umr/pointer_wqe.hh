@@ -17,7 +17,7 @@
 #include "kilim/prm/umr_limits.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // WQEs needed for a list of so many octowords.
 constexpr uint32_t pointer_wqes(uint32_t octowords) noexcept {
@@ -105,4 +105,4 @@ inline Outcome umr_by_pointer(queue::WqeCursor& c, const prm::UmrLimits& limits,
   return {};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -10,7 +10,7 @@
 #include "kilim/detail/queue/wqe_cursor.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // mr::Access bits as the mkey context has them (PRM: "Memory Key Context Segment"). Local reading
 // was granted when the key was made.
@@ -55,4 +55,4 @@ struct UmrWr {
   uint8_t flags = queue::WrFlags::none;  // with the fence bits of a FencePlanner
 };
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -22,7 +22,7 @@
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // The encoded parts of a UMR with an inline list that do not change from one WQE to the next.
 class ListShape {
@@ -204,4 +204,4 @@ template <typename PieceAt>
   return {};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -13,7 +13,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // What is behind each block: nothing, a T10-DIF whose guard is a CRC-16 or an IP checksum, or a
 // CRC.
@@ -270,4 +270,4 @@ inline SignError sign_error(const prm::Cqe& cqe, const SignRule& rule) noexcept 
   return s;
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

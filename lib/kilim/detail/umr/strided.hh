@@ -22,7 +22,7 @@
 #include "kilim/prm/umr_limits.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Blocks of `bytes` at `address`, `address` + `stride`, and so on; all in bytes.
 struct StridedEntry {
@@ -140,4 +140,4 @@ constexpr uint64_t pieces_of(const StridedView& v) noexcept {
   return n * v.repeat;
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -17,7 +17,7 @@
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Octowords before the list: control 1, UMR control 3, mkey context 4.
 inline constexpr uint32_t umr_head_octowords = 8;
@@ -116,4 +116,4 @@ constexpr MkeyWords mkey_words(const ListRequest& r, uint64_t length) noexcept {
 }
 }  // namespace detail
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -20,7 +20,7 @@
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Whether an inline list of so many octowords goes into the key and the queue.
 [[gnu::always_inline]] inline Outcome check_inline(const queue::WqeCursor& c, const ListRequest& r,
@@ -129,4 +129,4 @@ inline constexpr uint64_t changeable_fields =
   return change_key(c, {.key = key, .fields = prm::umr::mask_free, .free = true}, wr);
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -16,7 +16,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // Not empty and at most prm::umr::max_piece_bytes long.
 using Piece = queue::Sge;
@@ -94,4 +94,4 @@ class PieceList {
   std::array<Piece, (Capacity + 3) / 4 * 4> pieces_;
 };
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

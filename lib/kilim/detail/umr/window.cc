@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kilim/detail/umr/window.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 namespace {
 
 // A number as a refusal holds it: all ones stand for more.
@@ -49,4 +49,4 @@ Outcome detail::check_window(const WindowBind& b, WindowType type) noexcept {
   return {};
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

@@ -21,7 +21,7 @@
 #include "kilim/detail/umr/window_state.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 // The memory that a window is bound to: a part of a region with mr::Access::mw_bind.
 struct WindowBind {
@@ -181,4 +181,4 @@ inline bool shut_by_peer(BoundWindow<WindowType::type2>& from, const queue::Comp
   return true;
 }
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

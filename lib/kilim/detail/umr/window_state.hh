@@ -17,7 +17,7 @@
 #include "kilim/detail/umr/request.hh"
 #include "kilim/prm/ctrl_seg.hh"
 
-namespace kilim::umr {
+namespace kilim::inline v1::umr {
 
 using mr::WindowType;
 
@@ -151,4 +151,4 @@ struct detail::WindowStep {
   }
 };
 
-}  // namespace kilim::umr
+}  // namespace kilim::inline v1::umr

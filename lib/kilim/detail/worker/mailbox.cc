@@ -6,7 +6,7 @@
 
 #include "kilim/detail/base/outlived.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 Result<Mailbox> Mailbox::create(const char* name) {
   Mailbox box;
@@ -20,4 +20,4 @@ void Mailbox::FreeRing::operator()(rte_ring* ring) const noexcept {
   if (!outlived_eal(ring, "a worker's mailbox")) rte_ring_free(ring);
 }
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 // A function that runs on the worker's thread; `context` stays valid until it has run.
 struct Message {
@@ -47,4 +47,4 @@ class Mailbox {
   std::unique_ptr<rte_ring, FreeRing> ring_;
 };
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

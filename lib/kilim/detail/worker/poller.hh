@@ -8,7 +8,7 @@
 
 #include "kilim/detail/worker/wait_set.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 // How a worker with Idle::sleep waits for a poller. On the worker's thread, in this order: arm() of
 // all pollers, one more round of all, watch() of all, sleep. What comes between arm() and the sleep
@@ -41,4 +41,4 @@ struct Poller {
   }
 };
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

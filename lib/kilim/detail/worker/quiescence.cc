@@ -7,7 +7,7 @@
 
 #include "kilim/detail/base/outlived.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 Result<Quiescence> Quiescence::create(uint32_t reporters) {
   if (reporters == 0) return Error{EINVAL, "quiescence needs at least one reporter"};
@@ -25,4 +25,4 @@ void Quiescence::Free::operator()(rte_rcu_qsbr* state) const noexcept {
   if (!outlived_eal(state, "the workers' quiescence")) rte_free(state);
 }
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 class Quiescence {
  public:
@@ -46,4 +46,4 @@ class Quiescence {
   std::unique_ptr<rte_rcu_qsbr, Free> state_;
 };
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

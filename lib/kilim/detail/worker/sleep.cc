@@ -12,7 +12,7 @@
 
 #include "kilim/detail/worker/worker.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 namespace {
 
 constexpr uint64_t second_ns = 1'000'000'000;
@@ -90,4 +90,4 @@ void Worker::wait() noexcept {
   if (slept_in_vain_) by_time_.add(1);
 }
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

@@ -10,7 +10,7 @@
 
 #include <poll.h>
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 class WaitSet {
  public:
@@ -44,4 +44,4 @@ class WaitSet {
   uint64_t deadline_ns_ = never;
 };
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

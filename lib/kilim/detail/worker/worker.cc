@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 namespace {
 
 constinit Roster<const Worker> workers;
@@ -193,4 +193,4 @@ void walk_workers(Visit<const Worker> see) {
   workers.walk(see);
 }
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker

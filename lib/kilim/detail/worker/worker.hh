@@ -17,7 +17,7 @@
 #include "kilim/detail/worker/poller.hh"
 #include "kilim/detail/worker/quiescence.hh"
 
-namespace kilim::worker {
+namespace kilim::inline v1::worker {
 
 // What a worker does after `idle_rounds` rounds in a row in which no poller had work; until then,
 // and always with spin and pause, the next round follows. spin: at once, for the lowest latency;
@@ -140,4 +140,4 @@ class Worker {
 // they run; locks. A worker that is being destroyed waits.
 void walk_workers(Visit<const Worker> see);
 
-}  // namespace kilim::worker
+}  // namespace kilim::inline v1::worker
