@@ -2,13 +2,24 @@
 // Memory verbs that libibverbs does not have, or no longer has, under their old names: relaxed
 // regions, the experimental verbs for on-demand paging, re-registration with seven arguments,
 // memory that the library allocates. They work on the caller's own context, domain and regions. For
-// C and C++; any thread. A call that fails sets errno, and a sentence that kilim_compat_error()
-// returns.
+// C and C++.
 //
 // Names that verbs.h uses today with another meaning are different here: the transport bits of
 // on-demand paging are enum ibv_exp_odp_transport_cap_bits, re-registration is ibv_exp_rereg_mr(),
 // and IBV_ACCESS_ALLOCATE_MR is a bit above 32, as its old bit is IBV_ACCESS_ZERO_BASED now. So old
 // programs must be compiled again; their binaries do not fit.
+//
+// Threads: any thread.
+//
+// Errors: a call that fails sets errno, and a sentence that kilim_compat_error() returns.
+//
+// Example:
+//   #include <stdio.h>
+//   struct ibv_mr* reg(struct ibv_pd* pd, void* memory, size_t bytes) {
+//     struct ibv_mr* mr = ibv_reg_mr_relaxed(pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+//     if (mr == NULL) fprintf(stderr, "%s\n", kilim_compat_error());
+//     return mr;
+//   }
 #ifndef KILIM_IBV_COMPAT_H
 #define KILIM_IBV_COMPAT_H
 

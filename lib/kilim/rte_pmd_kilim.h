@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds Kilim's native port of a virtual device (--vdev net_kilimN,...). Any thread, after
-// rte_eal_init(); a port stays until its vdev is removed or EAL is cleaned up. C and C++; C++
-// programs turn the pointer into a port with kilim::net::native() of net/kilim/native.hh.
+// Finds Kilim's native port of a virtual device (--vdev net_kilimN,...). A port stays until its
+// vdev is removed or EAL is cleaned up. C and C++; C++ programs turn the pointer into a port with
+// kilim::net::native() of kilim/ethdev.hh.
+//
+// Threads: any thread, after rte_eal_init().
+//
+// Errors: NULL where there is no such port.
+//
+// Example:
+//   #include <stddef.h>
+//   int is_ours(uint16_t port_id) { return rte_pmd_kilim_port_of(port_id) != NULL; }
 #ifndef RTE_PMD_KILIM_H
 #define RTE_PMD_KILIM_H
 

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The version of the library. Any thread. C and C++.
+// The version of the library. C and C++.
+//
+// Threads: any thread.
+//
+// Errors: none.
+//
+// Example:
+//   #include <stdio.h>
+//   int main(void) { return puts(kilim_version()) < 0; }
 #ifndef KILIM_VERSION_H
 #define KILIM_VERSION_H
 

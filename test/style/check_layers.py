@@ -61,7 +61,7 @@ class Room:
 
     @property
     def folder(self):
-        if self.name.startswith("kilim/"):
+        if (self.name + "/").startswith("kilim/"):
             return "lib/" + self.name
         if self.name.startswith("vhca/"):
             return "drivers/" + self.name
