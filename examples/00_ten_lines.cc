@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdio>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/port/mkey_queue.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/device.hh"
+#include "kilim/mkey.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 
 using namespace kilim;
 

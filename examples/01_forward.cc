@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The smallest forwarder: sends back by each port what came by it. The frame (kilim/detail/app)
+// The smallest forwarder: sends back by each port what came by it. The frame (kilim/program.hh)
 // does what is the same in every program: EAL, buffers, queues spread over lcores, signals, the
 // end; who holds a buffer when is said in doc/buffer-custody.md. It forwards until SIGINT or
 // SIGTERM. Without hardware, hugepages or root, from one file of frames to another:
@@ -7,8 +7,7 @@
 //   build/examples/01_forward --no-huge --no-shconf --no-pci -l 0
 //       --vdev net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap
 // As root, with frames of a network interface: wire=af_packet:veth0. On a card: hca=mlx5_0.
-#include "kilim/detail/app/burst.hh"
-#include "kilim/detail/app/program.hh"
+#include "kilim/program.hh"
 
 namespace {
 

@@ -8,11 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/mr/allocated.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/port/mkey_queue.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/device.hh"
+#include "kilim/mkey.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 
 namespace {
 

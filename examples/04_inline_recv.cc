@@ -8,12 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/device/owned.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/queue/inline_recv.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
-#include "kilim/detail/queue/rq.hh"
+#include "kilim/device.hh"
+#include "kilim/inline_recv.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 
 namespace {
 

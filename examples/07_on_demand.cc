@@ -12,12 +12,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/mr/advice_queue.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/mr/thrash.hh"
-#include "kilim/detail/port/mkey_queue.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/device.hh"
+#include "kilim/mkey.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 
 namespace {
 

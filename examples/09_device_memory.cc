@@ -8,10 +8,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/mr/device_memory.hh"
-#include "kilim/detail/port/mkey_queue.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/device.hh"
+#include "kilim/mkey.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 
 namespace {
 

@@ -20,12 +20,11 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/lookup/front.hh"
-#include "kilim/detail/lookup/indexed_regions.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/port/mkey_queue.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/device.hh"
+#include "kilim/lookup.hh"
+#include "kilim/mkey.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 
 namespace {
 

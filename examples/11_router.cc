@@ -18,8 +18,7 @@
 #include <rte_lpm.h>
 #include <rte_mbuf_core.h>
 
-#include "kilim/detail/app/burst.hh"
-#include "kilim/detail/app/program.hh"
+#include "kilim/program.hh"
 
 namespace {
 

@@ -14,8 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "kilim/detail/app/burst.hh"
-#include "kilim/detail/app/program.hh"
+#include "kilim/program.hh"
 
 namespace {
 

@@ -15,10 +15,9 @@
 #include <rte_mbuf_core.h>
 #include <rte_udp.h>
 
-#include "kilim/detail/app/burst.hh"
-#include "kilim/detail/app/program.hh"
-#include "kilim/detail/flow/rule.hh"
-#include "kilim/detail/port/port.hh"
+#include "kilim/flow.hh"
+#include "kilim/port.hh"
+#include "kilim/program.hh"
 
 namespace {
 

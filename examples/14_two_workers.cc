@@ -17,9 +17,7 @@
 #include <rte_byteorder.h>
 #include <rte_mbuf_core.h>
 
-#include "kilim/detail/app/burst.hh"
-#include "kilim/detail/app/per_lane.hh"
-#include "kilim/detail/app/program.hh"
+#include "kilim/program.hh"
 
 namespace {
 

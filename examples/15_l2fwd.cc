@@ -8,8 +8,7 @@
 //       --vdev net_kilim0,hca=vhca0,wire=pcap:in.pcap:out.pcap
 #include <cstring>
 
-#include "kilim/detail/app/burst.hh"
-#include "kilim/detail/app/program.hh"
+#include "kilim/program.hh"
 
 namespace {
 

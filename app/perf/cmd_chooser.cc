@@ -15,10 +15,9 @@
 #include <vector>
 
 #include "cli/json.hh"
-#include "kilim/detail/chooser/chooser.hh"
+#include "kilim/chooser.hh"
 #include "kilim/detail/chooser/chooser_bench.hh"
-#include "kilim/detail/mem/block.hh"
-#include "kilim/detail/mr/registrar.hh"
+#include "kilim/region.hh"
 #include "perf/two_sided/lane.hh"
 
 namespace kilim::perf {

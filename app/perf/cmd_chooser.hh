@@ -3,8 +3,8 @@
 // random layouts. One thread; control path.
 #pragma once
 
-#include "kilim/detail/device/device.hh"
-#include "kilim/detail/worker/poller.hh"
+#include "kilim/device.hh"
+#include "kilim/worker.hh"
 #include "perf/options.hh"
 
 namespace kilim::perf {

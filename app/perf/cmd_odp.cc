@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
-#include "attach/resolve.hh"
 #include "cli/json.hh"
-#include "kilim/detail/mr/odp_caps.hh"
+#include "kilim/device.hh"
+#include "kilim/region.hh"
 #include "perf/command.hh"
 
 namespace kilim::perf {

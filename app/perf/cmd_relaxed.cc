@@ -14,8 +14,8 @@
 #include <x86intrin.h>
 
 #include "cli/json.hh"
-#include "kilim/detail/relaxed/relaxed.hh"
 #include "kilim/ibv_compat.h"
+#include "kilim/relaxed.hh"
 #include "mlx5/mkey_source.hh"
 #include "perf/command.hh"
 #include "perf/compare/measure.hh"

@@ -10,7 +10,7 @@
 #include <rte_errno.h>
 
 #include "cli/options.hh"
-#include "kilim/detail/telemetry/endpoints.hh"
+#include "kilim/telemetry.hh"
 #include "perf/command.hh"
 #include "perf/options.hh"
 

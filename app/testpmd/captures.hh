@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Captures of ports: those of --pcap, and those that the prompt begins and ends under traffic
-// (kilim/detail/capture/capture.hh). Main thread; the ports outlive it.
+// (kilim/capture.hh). Main thread; the ports outlive it.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kilim/detail/capture/capture.hh"
+#include "kilim/capture.hh"
 
 namespace kilim::testpmd {
 

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "attach/resolve.hh"
 #include "commands.hh"
 #include "explain.hh"
-#include "kilim/detail/device/inline_arbiter.hh"
-#include "kilim/detail/mr/odp_caps.hh"
-#include "kilim/detail/port/ended_keys.hh"
+#include "kilim/device.hh"
+#include "kilim/inline_recv.hh"
+#include "kilim/mkey.hh"
+#include "kilim/region.hh"
 #include "session.hh"
 
 namespace kilim::testpmd {

@@ -11,7 +11,7 @@
 #include <rte_ethdev.h>
 
 #include "commands.hh"
-#include "kilim/detail/port/port.hh"
+#include "kilim/port.hh"
 #include "session.hh"
 #include "spread.hh"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kilim/detail/queue/eth_wqe.hh"
+#include "kilim/queue.hh"
 
 namespace kilim::testpmd {
 

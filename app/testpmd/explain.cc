@@ -5,7 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "kilim/detail/diag/explain.hh"
+#include "kilim/diagnosis.hh"
 #include "kilim/prm/dump.hh"
 #include "kilim/prm/lint_recv.hh"
 

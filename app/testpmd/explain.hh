@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "kilim/detail/port/port.hh"
+#include "kilim/port.hh"
 
 namespace kilim::testpmd {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "kilim/detail/flow/match.hh"
+#include "kilim/flow.hh"
 
 namespace kilim::testpmd {
 

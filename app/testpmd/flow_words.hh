@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow rules as testpmd writes them, as far as kilim/detail/flow has them: `[group N] [priority N]
+// Flow rules as testpmd writes them, as far as kilim/flow.hh has them: `[group N] [priority N]
 // [ingress] pattern ITEM [FIELD is|spec|mask|prefix VALUE]... / ... / end actions ACTION / ... /
 // end`. Pure text, any thread; words are untrusted.
 #pragma once
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kilim/detail/flow/rule.hh"
+#include "kilim/flow.hh"
 
 namespace kilim::testpmd {
 

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "kilim/chooser.hh"
 #include "kilim/detail/base/counter.hh"
-#include "kilim/detail/chooser/packet_plan.hh"
-#include "kilim/detail/pool/mbuf.hh"
-#include "kilim/detail/pool/pool.hh"
-#include "kilim/detail/port/port.hh"
+#include "kilim/packet.hh"
+#include "kilim/pool.hh"
+#include "kilim/port.hh"
 #include "latency.hh"
 #include "options.hh"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "forward.hh"
-#include "kilim/detail/worker/worker.hh"
+#include "kilim/worker.hh"
 #include "options.hh"
 #include "ports.hh"
 #include "timed.hh"

@@ -8,8 +8,8 @@
 
 #include "csum_bits.hh"
 #include "forward.hh"
-#include "kilim/detail/pool/chain.hh"
-#include "kilim/detail/queue/eth_wqe.hh"
+#include "kilim/packet.hh"
+#include "kilim/queue.hh"
 #include "layers.hh"
 
 namespace kilim::testpmd {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kilim/detail/base/counter.hh"
-#include "kilim/detail/queue/device_clock.hh"
+#include "kilim/queue.hh"
 
 namespace kilim::testpmd {
 

@@ -22,7 +22,7 @@
 #include "forward_report.hh"
 #include "forwarder.hh"
 #include "kilim/detail/base/nearest.hh"
-#include "kilim/detail/mr/odp_caps.hh"
+#include "kilim/region.hh"
 #include "net/kilim/devargs.hh"
 #include "options.hh"
 #include "prompt.hh"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cli/options.hh"
-#include "kilim/detail/worker/worker.hh"
+#include "kilim/worker.hh"
 #include "split.hh"
 
 namespace kilim::testpmd {

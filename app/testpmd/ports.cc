@@ -11,7 +11,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "net/kilim/native.hh"
+#include "kilim/ethdev.hh"
 
 namespace kilim::testpmd {
 namespace {

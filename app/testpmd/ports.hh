@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "forward.hh"
-#include "kilim/detail/base/result.hh"
-#include "kilim/detail/port/port.hh"
+#include "kilim/port.hh"
+#include "kilim/result.hh"
 #include "options.hh"
 
 struct rte_mempool;

@@ -17,7 +17,7 @@
 #include "captures.hh"
 #include "control.hh"
 #include "forwarder.hh"
-#include "kilim/detail/flow/rule.hh"
+#include "kilim/flow.hh"
 #include "options.hh"
 #include "stats.hh"
 

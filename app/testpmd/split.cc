@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kilim/detail/burst/rx_chain.hh"
-#include "kilim/detail/port/calibrate.hh"
+#include "kilim/chooser.hh"
+#include "kilim/port.hh"
 
 namespace kilim::testpmd {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "kilim/detail/base/result.hh"
-#include "kilim/detail/chooser/packet_plan.hh"
-#include "kilim/detail/device/device.hh"
+#include "kilim/chooser.hh"
+#include "kilim/device.hh"
+#include "kilim/result.hh"
 
 namespace kilim::testpmd {
 

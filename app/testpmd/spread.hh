@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "kilim/detail/flow/rss.hh"
+#include "kilim/flow.hh"
 #include "options.hh"
 
 namespace kilim::testpmd {

@@ -8,7 +8,7 @@
 #include <rte_cycles.h>
 
 #include "kilim/detail/base/counter.hh"
-#include "kilim/detail/worker/poller.hh"
+#include "kilim/worker.hh"
 
 namespace kilim::testpmd {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kilim/detail/base/result.hh"
+#include "kilim/result.hh"
 
 namespace kilim::app {
 

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "kilim/detail/base/result.hh"
+#include "kilim/result.hh"
 
 namespace kilim::app {
 

@@ -20,8 +20,7 @@
 #include "cli/options.hh"
 #include "kilim/detail/base/fd.hh"
 #include "kilim/detail/base/nearest.hh"
-#include "kilim/detail/diag/follow.hh"
-#include "kilim/detail/diag/recording.hh"
+#include "kilim/diagnosis.hh"
 #include "kilim/prm/dump.hh"
 #include "replay.hh"
 

@@ -10,13 +10,11 @@
 #include <memory>
 #include <optional>
 
-#include "kilim/detail/device/owned.hh"
-#include "kilim/detail/mr/mkey_source.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/queue/cq.hh"
-#include "kilim/detail/queue/wqe_cursor.hh"
+#include "kilim/device.hh"
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/umr_seg.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 #include "mlx5/open.hh"
 #include "vhca/entry/attach.hh"
 

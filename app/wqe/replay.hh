@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kilim/detail/base/units.hh"
-#include "kilim/detail/diag/recording.hh"
+#include "kilim/diagnosis.hh"
 #include "kilim/prm/lint.hh"
 
 namespace kilim::app {

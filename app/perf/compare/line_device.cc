@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "kilim/detail/base/barrier.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
-#include "kilim/detail/queue/wqe_cursor.hh"
+#include "kilim/queue.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "kilim/detail/base/barrier.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
-#include "kilim/detail/umr/shape.hh"
+#include "kilim/queue.hh"
+#include "kilim/umr.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <optional>
 
-#include "kilim/detail/burst/recv.hh"
-#include "kilim/detail/device/owned.hh"
-#include "kilim/detail/mr/registrar.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/device.hh"
+#include "kilim/inline_recv.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"
 #include "mlx5/open.hh"
 
 namespace kilim::perf {

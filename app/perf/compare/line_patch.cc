@@ -6,7 +6,7 @@
 
 #include <endian.h>
 
-#include "kilim/detail/umr/patch.hh"
+#include "kilim/umr.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

@@ -8,7 +8,7 @@
 #include <rte_mempool.h>
 
 #include "kilim/detail/base/barrier.hh"
-#include "kilim/detail/pool/pool.hh"
+#include "kilim/pool.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

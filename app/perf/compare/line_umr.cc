@@ -4,7 +4,7 @@
 // write it inline, with access rights and a completion, and add up the lengths while they write.
 // Kilim checks each piece besides. Lines of their own show the writer for processors with AVX2.
 #include "kilim/detail/burst/simd.hh"
-#include "kilim/detail/umr/shape.hh"
+#include "kilim/umr.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

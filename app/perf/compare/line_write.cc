@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RDMA WRITEs of one piece, 32 per doorbell, each with its own piece, target and wr id, the last
 // one signalled. Kilim checks the queue's room at each request and remembers each wr id.
-#include "kilim/detail/queue/rc_wqe.hh"
-#include "kilim/detail/queue/wqe_cursor.hh"
+#include "kilim/queue.hh"
 #include "perf/compare/line.hh"
 
 namespace kilim::perf {

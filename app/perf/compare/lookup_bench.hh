@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kilim/detail/lookup/front.hh"
-#include "kilim/detail/lookup/index.hh"
+#include "kilim/lookup.hh"
 #include "perf/compare/baselines.hh"
 
 namespace kilim::perf {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "kilim/detail/queue/preset.hh"
 #include "kilim/prm/doorbell.hh"
+#include "kilim/queue.hh"
 
 namespace kilim::perf {
 namespace {

@@ -15,9 +15,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
-#include "kilim/detail/queue/cq.hh"
-#include "kilim/detail/queue/sge.hh"
-#include "kilim/detail/queue/sq.hh"
+#include "kilim/queue.hh"
 #include "mlx5/handle.hh"
 #include "vhca/entry/attach.hh"
 

@@ -13,7 +13,7 @@
 
 #include "kilim/detail/burst/rx.hh"
 #include "kilim/detail/burst/tx.hh"
-#include "kilim/detail/pool/pool.hh"
+#include "kilim/pool.hh"
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/data_seg.hh"
 

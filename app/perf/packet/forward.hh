@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kilim/detail/burst/select.hh"
-#include "kilim/detail/pool/each_data.hh"
+#include "kilim/packet.hh"
 #include "perf/compare/line.hh"
 #include "perf/packet/emulated_nic.hh"
 #include "perf/packet/floor.hh"

@@ -4,8 +4,7 @@
 
 #include <cstdio>
 
-#include "kilim/detail/queue/eth_packet.hh"
-#include "kilim/detail/queue/sge.hh"
+#include "kilim/queue.hh"
 
 namespace kilim::race {
 namespace {

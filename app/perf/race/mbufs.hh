@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "kilim/detail/mr/registrar.hh"
+#include "kilim/region.hh"
 #include "net/kilim/mbuf_rx.hh"
 #include "net/kilim/mbuf_tx.hh"
 #include "perf/packet/emulated_nic.hh"

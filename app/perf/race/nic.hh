@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "kilim/detail/queue/geometry.hh"
 #include "kilim/prm/cqe.hh"
+#include "kilim/queue.hh"
 
 namespace kilim::race {
 

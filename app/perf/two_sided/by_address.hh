@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "connect/connection.hh"
-#include "kilim/detail/base/result.hh"
+#include "kilim/connection.hh"
+#include "kilim/result.hh"
 #include "perf/two_sided/side.hh"
 
 namespace kilim::perf {

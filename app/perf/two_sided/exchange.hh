@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kilim/detail/base/ident.hh"
-#include "kilim/detail/base/result.hh"
-#include "kilim/detail/device/objects.hh"
+#include "kilim/device.hh"
+#include "kilim/result.hh"
 #include "perf/two_sided/agreement.hh"
 
 namespace kilim::perf {

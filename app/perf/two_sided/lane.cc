@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perf/two_sided/lane.hh"
 
-#include "kilim/detail/mr/region.hh"
+#include "kilim/region.hh"
 
 namespace kilim::perf {
 namespace {

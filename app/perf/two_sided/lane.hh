@@ -9,12 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "kilim/detail/device/owned.hh"
-#include "kilim/detail/queue/cq.hh"
-#include "kilim/detail/queue/inline_recv.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
-#include "kilim/detail/queue/rq.hh"
-#include "kilim/detail/queue/sq.hh"
+#include "kilim/device.hh"
+#include "kilim/inline_recv.hh"
+#include "kilim/queue.hh"
 #include "perf/options.hh"
 
 namespace kilim::perf {

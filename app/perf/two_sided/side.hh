@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "attach/resolve.hh"
-#include "kilim/detail/mem/block.hh"
-#include "kilim/detail/mr/registrar.hh"
+#include "kilim/device.hh"
+#include "kilim/region.hh"
 #include "perf/options.hh"
 #include "perf/two_sided/agreement.hh"
 #include "perf/two_sided/exchange.hh"

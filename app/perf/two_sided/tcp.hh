@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kilim/detail/base/fd.hh"
-#include "kilim/detail/base/result.hh"
+#include "kilim/result.hh"
 #include "perf/two_sided/exchange.hh"
 
 namespace kilim::perf {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/queue.hh"
 #include "perf/two_sided/exchange.hh"
 #include "perf/two_sided/side.hh"
 
