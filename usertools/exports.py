@@ -8,19 +8,50 @@ Usage: exports.py write MAP LIBKILIM_A LIBKILIM_COMPAT_A
        exports.py check MAP LIBKILIM_A LIBKILIM_COMPAT_A LIBKILIM_SO
          LIBKILIM_COMPAT_SO
 
-Public are the functions and tables of lib/kilim and drivers/attach that have a
-definition of their own, and the C functions. Not public are the device, what
-only hot.cc has, namespaces called detail, and drivers/mlx5 and drivers/net
-beyond their C functions; of drivers/mlx5 what libkilim_compat.so needs is
-exported to it alone, under KILIM_0_INTERNAL. Inline functions and templates are
-each program's own."""
+Public are the functions and tables with a definition of their own that a program
+can name or whose inline code calls: those declared by the headers of the door
+(lib/kilim) and what these include; and the C functions. Not public are the
+device, what only hot.cc has, namespaces called detail, drivers/net beyond its C
+functions, and what sources of the library share by headers that the door does
+not include. What libkilim_compat.so needs of these is exported to it alone,
+under KILIM_0_INTERNAL. Inline functions and templates are each program's own."""
 
+import glob
+import os
 import re
 import subprocess
 import sys
 
 PRIVATE = re.compile(r"\bkilim::(vhca|mlx5|net|compat)::|::hot::|\bdetail::|\(anonymous namespace\)")
 OURS = re.compile(r"^(vtable for |VTT for )?(kilim::|kilim_|rte_pmd_kilim_)")
+
+
+def words_behind_the_door(root):
+    """Each word of the code that a program compiles when it includes public headers."""
+    left, seen, words = glob.glob(f"{root}/lib/kilim/*.h*"), set(), set()
+    while left:
+        path = os.path.normpath(left.pop())
+        if path in seen:
+            continue
+        seen.add(path)
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for name in re.findall(r'^#include "([^"]+)"', text, re.M):
+            left += [at for at in (f"{root}/{base}/{name}" for base in ("lib", "drivers")) if os.path.exists(at)]
+        words.update(re.findall(r"\w+", re.sub(r"//.*|/\*.*?\*/", "", text, flags=re.S)
+                                if path.endswith(".h") else re.sub(r"//.*", "", text)))
+    return words
+
+
+def is_declared(name, words):
+    """Whether each part of a qualified name is among the words: kilim::v1::port::Port::start(...)."""
+    plain = re.sub(r"^(vtable|VTT) for |\[abi:\w+\]", "", name)
+    while "<" in plain.split("(")[0]:
+        plain, before = re.sub(r"<[^<>]*>", "", plain, count=1), plain
+        if plain == before:
+            break
+    parts = re.findall(r"[A-Za-z_]\w*", plain.split("(")[0])
+    return all(part in words for part in parts if part not in ("kilim", "v1", "const"))
 
 
 def symbols(path, dynamic=False):
@@ -38,7 +69,8 @@ def symbols(path, dynamic=False):
 def meant(archive, compat_archive):
     """The names that are to be exported: public, and to libkilim_compat.so alone."""
     defined = {name for name, there, strong in symbols(archive) if there and strong and OURS.match(name)}
-    public = {name for name in defined if not PRIVATE.search(name)}
+    words = words_behind_the_door(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    public = {name for name in defined if not PRIVATE.search(name) and is_declared(name, words)}
     needed = {name for name, there, _ in symbols(compat_archive) if not there}
     return public, (needed & defined) - public
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs into a folder and uses what lies there as a stranger would.
 
-Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, vhca, documents, examples, plugin, project or subproject"""
+Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, vhca, documents, headers, examples, plugin, project or subproject"""
 
 import concurrent.futures
 import glob
@@ -17,6 +17,9 @@ import tempfile
 import time
 
 from staged import Staged, run
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../style"))
+import check_door
 
 EAL = ["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-l", "0"]
 FRAMES = 100
@@ -96,6 +99,27 @@ def documents(root, staged, version):
     for name in ("README.md", "LICENSE", "doc/guides/umr.md", "examples/03_umr_gather.cc"):
         assert os.path.exists(os.path.join(top, name)), name
     print(f"{links} links, examples")
+
+
+def headers(root, staged, version):
+    """What is public is what the door has, and the example in each header's comment compiles with what is installed."""
+    door = check_door.headers(root)
+    include = os.path.join(staged.prefix, "include/kilim")
+    there = {os.path.relpath(path, include) for path in glob.glob(f"{include}/**/*", recursive=True) if os.path.isfile(path)}
+    public = {path for path in there if not path.startswith(("detail/", "prm/"))}
+    assert public == {os.path.basename(path) for path in door}, public ^ {os.path.basename(path) for path in door}
+    assert len(public) <= check_door.MOST, len(public)
+
+    def compile_example(path):
+        cc = path.endswith(".h")
+        source = os.path.join(staged.folder, os.path.basename(path) + (".c" if cc else ".cc"))
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(check_door.example(path))
+        staged.check(["gcc", "-std=c99"] if cc else ["g++", "-std=c++20"], source, "kilim_compat" if "compat" in path else "kilim")
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(compile_example, door))
+    print(f"{len(door)} public headers, {len(there) - len(public)} behind them, each example compiles")
 
 
 def forwards(root, staged, program, folder):
@@ -235,7 +259,7 @@ def main(arguments):
         if what == "subproject":
             subproject(root, folder, os.environ.get("KILIM_CHECK") == "long" or arguments[5:] == ["whole"])
         else:
-            kinds = {"programs": programs, "vhca": vhca, "documents": documents, "examples": examples, "plugin": plugin, "project": project}
+            kinds = {"programs": programs, "vhca": vhca, "documents": documents, "headers": headers, "examples": examples, "plugin": plugin, "project": project}
             kinds[what](root, Staged(build, folder), version)
     return 0
 

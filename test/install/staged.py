@@ -43,6 +43,12 @@ class Staged:
         assert "warning" not in said, said
         return to
 
+    def check(self, compiler, source, package):
+        """It compiles, with no warning; nothing is written."""
+        said = run(*compiler, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror",
+                   *self.flags("--cflags", package), source)
+        assert not said, said
+
     def link(self, compiler, source, to, package, *more):
         run(*compiler, source, "-o", to, *more, *self.flags("--libs", package), env=self.env)
         return to

@@ -19,6 +19,7 @@ from source import CODE
 SCRIPTS = (".S", ".py", ".sh", "meson.build", "meson_options.txt")
 ROOTS = ("lib", "drivers", "app", "examples", "test")
 GUARDED = ("<infiniband/", "<rdma/", "<CUnit/", "<rte_", "<numa")
+INSIDE = "lib/kilim/detail/"   # what programs include by listed exception only
 MAX_FILE, MAX_FUNCTION = 400, 60
 BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "manager")
 # The macros that are no KILIM_ ones: every test says them.
@@ -59,6 +60,14 @@ class Room:
         return [w for w, rooms in self.grants.items() if not rooms & self.used] + \
             [w for w in self.system if w not in self.used_system]
 
+    def holds(self, path):
+        """The door has files and no folders."""
+        return os.path.dirname(path) == self.folder if self.name == "kilim" else (path + "/").startswith(self.folder + "/")
+
+    @property
+    def is_program(self):
+        return self.name == "examples" or self.name.startswith("app/")
+
     @property
     def folder(self):
         if (self.name + "/").startswith("kilim/"):
@@ -74,7 +83,7 @@ def read_rooms(root, report):
     names = []
     lines = source.read(root, "doc/layers.txt").splitlines()
     for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.startswith(("#", "~")):
             continue
         parts = [p.strip() for p in line.split(":")]
         if len(parts) != 3:
@@ -97,10 +106,24 @@ def read_rooms(root, report):
     return rooms
 
 
+def read_exceptions(root, rooms, report):
+    """{room: {header of detail/: [line, whether something includes it]}} of the lines that begin with ~."""
+    found = {}
+    for number, line in enumerate(source.read(root, "doc/layers.txt").splitlines(), 1):
+        if not line.startswith("~"):
+            continue
+        parts = [p.strip() for p in line[1:].split(":", 2)]
+        if len(parts) != 3 or not parts[2] or parts[0] not in rooms:
+            report("doc/layers.txt", number, "a line with ~ is `~ room : headers of kilim/detail : why`")
+            continue
+        found.setdefault(parts[0], {}).update({INSIDE + h: [number, False] for h in parts[1].split()})
+    return found
+
+
 def room_of(rooms, path):
     best = None
     for room in rooms.values():
-        if (path + "/").startswith(room.folder + "/") and (not best or len(room.folder) > len(best.folder)):
+        if room.holds(path) and (not best or len(room.folder) > len(best.folder)):
             best = room
     return best
 
@@ -124,6 +147,7 @@ class Checker:
         self.root = root
         self.found = []
         self.rooms = read_rooms(root, self.report)
+        self.exceptions = read_exceptions(root, self.rooms, self.report)
         self.files = set(source.project_files(root, CODE))
         self.edges = {}   # header or source -> [(line, header)]
 
@@ -138,6 +162,7 @@ class Checker:
             self.code_file(path)
         self.cycles()
         self.idle_grants()
+        self.idle_exceptions()
         return sorted(set(self.found))
 
     @staticmethod
@@ -219,11 +244,29 @@ class Checker:
                 continue
             self.edges.setdefault(path, []).append((number, target))
             other = room_of(self.rooms, target)
+            if room.is_program and target.startswith(INSIDE):
+                self.behind_the_door(path, number, room, target)
+                continue
             if other:
                 room.used.add(other.name)
             if other and other is not room and other.name not in room.may:
                 self.report(path, number, f"arrow {room.name} -> {other.name} is not in "
                             "doc/layers.txt")
+
+    def behind_the_door(self, path, number, room, target):
+        """A program includes a header of kilim/detail."""
+        listed = self.exceptions.get(room.name, {}).get(target)
+        if listed:
+            listed[1] = True
+            return
+        self.report(path, number, f"{target} lies behind the door: a program includes a header of lib/kilim, and what none "
+                    "of them has is listed in doc/layers.txt (~)")
+
+    def idle_exceptions(self):
+        for room, headers in self.exceptions.items():
+            for header, (line, used) in headers.items():
+                if not used:
+                    self.report("doc/layers.txt", line, f"{room} may include {header}, and nothing in it does")
 
     def system_include(self, path, number, room, name):
         guarded = any(name.startswith(g) for g in GUARDED)

@@ -13,7 +13,10 @@ kilim/detail/base : :
 kilim/detail/port : kilim/* : <rte_
 vhca/hca : kilim/detail/base : <rdma/
 vhca/tpt : vhca/hca :
+kilim : kilim/* :
+app/words : kilim :
 test/kilim : kilim/* : <CUnit/
+~ app/words : base/be.hh : a small value
 """
 CLEAN = {
     "doc/layers.txt": LAYERS,
@@ -32,6 +35,8 @@ CLEAN = {
     "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n'
                                '#include "kilim/detail/base/be.hh"\n',
     "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n',
+    "lib/kilim/port.hh": HEAD + '#include "kilim/detail/port/port.hh"\n',
+    "app/words/main.cc": SPDX + '// A program.\n#include "kilim/detail/base/be.hh"\n#include "kilim/port.hh"\n',
     "test/kilim/be_ut.cc": SPDX + "// A test.\n#include <CUnit/Basic.h>\n"
                              '#include "kilim/detail/base/be.hh"\n',
     "usertools/check.sh": "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n",
@@ -55,6 +60,11 @@ SEEDS = (
         "vhca/tpt : vhca/hca", "vhca/tpt : kilim/detail/base vhca/hca"), "nothing in it does"),
     ("an arrow to all of many that nobody uses", "doc/layers.txt", "=" + LAYERS.replace(
         "vhca/tpt : vhca/hca", "vhca/tpt : kilim/* vhca/hca"), "may include kilim/*"),
+    ("a program that looks behind the door", "app/words/main.cc", '#include "kilim/detail/queue/sq.hh"\n',
+     "lies behind the door"),
+    ("an exception that nothing needs", "doc/layers.txt", "~ app/words : port/port.hh : no reason\n", "nothing in it does"),
+    ("an exception without a reason", "doc/layers.txt", "~ app/words : base/be.hh\n", "a line with ~ is"),
+    ("the library on the door", QUEUE, '#include "kilim/port.hh"\n', "arrow kilim/detail/queue -> kilim "),
     ("a header that nobody includes", "doc/layers.txt", "=" + LAYERS.replace(
         "kilim/detail/base : :", "kilim/detail/base : : <rte_"), "may include <rte_"),
     ("a peer", "doc/layers.txt", "=" + LAYERS.replace("vhca/hca : kilim/detail/base", "vhca/hca : ~vhca/tpt"),
