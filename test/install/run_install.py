@@ -115,7 +115,8 @@ def headers(root, staged, version):
         source = os.path.join(staged.folder, os.path.basename(path) + (".c" if cc else ".cc"))
         with open(source, "w", encoding="utf-8") as f:
             f.write(check_door.example(path))
-        staged.check(["gcc", "-std=c99"] if cc else ["g++", "-std=c++20"], source, "kilim_compat" if "compat" in path else "kilim")
+        package = {"ibv_compat.h": "kilim_compat", "vhca.h": "kilim-vhca"}.get(os.path.basename(path), "kilim")
+        staged.check(["gcc", "-std=c99"] if cc else ["g++", "-std=c++20"], source, package)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(compile_example, door))
