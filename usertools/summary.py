@@ -22,22 +22,24 @@ def main(path):
     print(f"  forwarded {total['forwarded']} packets, {total['mpps']:.3f} Mpps over the whole time, "
           f"{total['cycles_per_packet']:.0f} cycles a packet, the virtual device {total['device_cycles_per_packet']:.0f}")
     print(f"  keys bound: {total['keys_bound']}")
-    drops = ", ".join(f"{cause} {count}" for cause, count in total["drops"].items())
-    print(f"  drops: {drops}")
+    drops = ", ".join(f"{cause} {count}" for cause, count in total["drops"].items() if count)
+    print(f"  drops: {drops or 'none'}")
 
 
 def live(lines):
     """The lines of a report between `all ports` and `forwarded`, said in one."""
-    said, report = None, {}
+    said, report, folded = None, {}, None
     for line in lines:
         m = re.match(r"---- (\w+) statistics|---- statistics, .*, ([\d.]+) s$", line)
         if m:
-            said, report = m.group(2), None
+            said, report, folded = m.group(2), None, None
         elif line.startswith("all ports"):
             report = {}
         elif report is not None and said:
             name, _, rest = line.strip().partition(" ")
-            report[name.rstrip(":,")] = rest.strip()
+            label = folded or name.rstrip(":,")
+            report[label] = f"{report[label]} {line.strip()}" if folded else rest.strip()
+            folded = label if line.rstrip().endswith(",") else None   # kilim-testpmd folds at a comma
             if name == "forwarded":
                 causes = [c for c in report["drops"].split(", ") if not c.endswith(" 0")]
                 print(f"  | {said:>6} s: {report['RX-packets']} packets in, "

@@ -12,6 +12,7 @@ The file has 256 MiB, 16 when KILIM_CHECK is `quick`. Needs root for network nam
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,9 @@ def forwards(root, program, mode):
         expect(done.returncode == 0, "quickstart ends with 0")
         expect(done.stdout.splitlines()[-1] == "quickstart: ok", "its last line is `quickstart: ok`")
         expect("sha256: equal" in done.stdout, "the file arrived whole")
+        told = re.findall(r"^  \| .* out, .*$", done.stdout, re.M)
+        expect(told, f"a line a second tells of {len(told)} reports")
+        expect(not re.search(r"drops:.* 0\b", "\n".join(told)), "no such line names a cause that lost nothing")
         stats = json.load(out)
     ports = stats["ports"]
     expect(len(ports) == 2, "statistics of two ports")
