@@ -25,7 +25,8 @@ def stands_in(code, text):
 
 def faults(root):
     count = 0
-    for path in sorted(glob.glob(os.path.join(root, "doc/**/*.md"), recursive=True)):
+    pages = glob.glob(os.path.join(root, "*.md")) + glob.glob(os.path.join(root, "doc/**/*.md"), recursive=True)
+    for path in sorted(pages):
         with open(path, encoding="utf-8") as f:
             document = f.read()
         for block in BLOCK.finditer(document):
