@@ -20,7 +20,7 @@ def ten_lines(root):
     """The code of README.md: what stands between two marks of an example that is run."""
     lines = source.read(root, "examples/00_ten_lines.cc").splitlines()
     begin, end = (lines.index(f"  // README: {mark}") for mark in ("begin", "end"))
-    return "```cpp\n" + "\n".join(line[2:] for line in lines[begin + 1:end]) + "\n```\n"
+    return "```cpp examples/00_ten_lines.cc\n" + "\n".join(line[2:] for line in lines[begin + 1:end]) + "\n```\n"
 
 
 def first_sentence(text):
