@@ -164,7 +164,7 @@ others() {
   [ $fresh = no ] || stage fresh-build build_fresh
   stage tidy run_tidy
 }
-# What stands in a send queue is late wherever no fence holds it (doc/vhca.md, "Order").
+# What stands in a send queue is late wherever no fence holds it (doc/reference/vhca-order.md).
 run_weak() { KILIM_VHCA_ORDER=weak:2 run build weak -t 3 --suite vhca --suite golden --suite e2e --suite pyverbs; }
 known_threads() {
   meson test -C "$1" --list 2> /dev/null | sed 's,.* / ,,' |
