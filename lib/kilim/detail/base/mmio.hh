@@ -16,7 +16,7 @@ namespace kilim::inline v1 {
 inline void mmio_store64(std::byte* reg, uint64_t raw) noexcept {
   *reinterpret_cast<volatile uint64_t*>(reg) = raw;
 }
-// The same for a big-endian value.
+// Stores a big-endian value to a device register.
 inline void mmio_store(std::byte* reg, be64 value) noexcept {
   mmio_store64(reg, value.raw());
 }

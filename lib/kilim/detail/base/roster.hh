@@ -51,7 +51,7 @@ class Roster {
     if (list_ == nullptr) return;
     for (T* object : *list_) see(*object);
   }
-  // As long as this lives nobody walks: for changes of an object that have no lock of their own.
+  // Keeps walks out while the lock lives. Guards changes of an object that has no lock of its own.
   [[nodiscard]] std::unique_lock<std::mutex> hold() { return std::unique_lock{mutex_}; }
 
  private:
