@@ -27,7 +27,7 @@ bool is_pipe(const std::string& path) noexcept {
   return ::stat(path.c_str(), &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-// Of a write to a pipe whose reader has gone: the writing thread gets it (pipe(7)).
+// Blocks SIGPIPE, which the thread that writes to a pipe without a reader would get (pipe(7)).
 class NoPipeSignal {
  public:
   NoPipeSignal() noexcept {

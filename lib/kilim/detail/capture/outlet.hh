@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a capture's bytes go: a file, or a pipe whose reader may stop. Bytes are collected and
-// written in large pieces; who writes waits for a pipe's reader until it is told to end, and a
+// Outlet writes a capture's bytes to a file, or to a pipe whose reader may stop. It collects them
+// and writes large pieces; the writer waits for a pipe's reader until it is told to end, and a
 // second more. Owner: one thread; only begin_to_end() is another's to call. Never raises SIGPIPE.
 #pragma once
 

@@ -37,7 +37,7 @@ class PcapngFile {
   // in the file.
   bool end(uint64_t seen, uint64_t dropped, uint64_t ns) noexcept;
   bool flush() noexcept { return outlet_.flush(); }
-  // Of another thread: the writer is to end soon, whether a pipe is read or not.
+  // Called by another thread: lets the writer end soon, whether the pipe is read or not.
   void begin_to_end() noexcept { outlet_.begin_to_end(); }
 
  private:
