@@ -57,7 +57,8 @@ class Device {
   virtual Result<Endpoint> endpoint(QpHandle qp) = 0;
   // Takes the queue pair to RTS; it may be connected to itself.
   virtual Status connect(QpHandle qp, const Endpoint& peer) = 0;
-  // The same by what a connection manager agreed on. reset() goes this way again.
+  // Takes the queue pair to RTS with what a connection manager agreed on; reset() uses the route
+  // again.
   virtual Status connect_by(QpHandle, const Route&) {
     return Error{EOPNOTSUPP, "the device connects by end points only"};
   }

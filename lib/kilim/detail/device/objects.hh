@@ -31,8 +31,8 @@ struct CqRequest {
   bool real_time = false;  // stamps are the time of day instead of ticks of the device's clock
 };
 
-// Where the events of a completion queue arrive: a descriptor to poll(2) and the way to read them.
-// Any thread, one at a time; as long as the queue lives.
+// The channel on which the events of a completion queue arrive: a descriptor to poll(2) and the way
+// to read them. Any thread, one at a time, as long as the queue lives.
 struct CqEvents {
   int fd = -1;  // readable when there is an event; -1: the queue has no channel
   uint32_t (*read_all)(void* channel) noexcept = nullptr;

@@ -25,7 +25,7 @@ enum class PortLoss : uint8_t {
 };
 inline constexpr std::size_t port_losses = 9;
 
-// Those of records are the virtual device's own names: cards replay no captures.
+// The names with "records" are the virtual device's own: cards replay no captures.
 inline constexpr std::array<const char*, port_losses> port_loss_names{
     "rx_discards_phy",      "rx_crc_errors_phy",       "rx_undersize_pkts_phy",
     "rx_oversize_pkts_phy", "rx_steer_missed_packets", "rx_if_down_packets",
