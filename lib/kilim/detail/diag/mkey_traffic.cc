@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The same rules as the virtual device's linter, as far as a process knows: uses of local memory.
-// What peers do with a key is not seen here.
+// Applies the rules of the virtual device's linter to what a process can know: uses of local
+// memory. What peers do with a key is not seen here.
 #include "kilim/detail/diag/mkey_traffic.hh"
 
 namespace kilim::inline v1::diag {
