@@ -101,7 +101,7 @@ std::vector<Match> in_tunnels(const Match& match) {
       outer.ipv4 = Ipv4{};
     outer.tunnel = Tunnel{.kind = Tunnel::Kind::gre, .id = {}};
     all.push_back(outer);
-    // Of a tunnel without a number only its port is looked at.
+    // A rule for a tunnel without a number asks for the UDP port alone.
     outer.tunnel->kind = Tunnel::Kind::vxlan;
     outer.udp = Ports{.src = {}, .dst = exactly(port_vxlan)};
     all.push_back(outer);

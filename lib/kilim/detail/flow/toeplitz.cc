@@ -18,7 +18,7 @@ uint16_t word_at(Bytes f, std::size_t at) noexcept {
   return static_cast<uint16_t>(byte_at(f, at) << 8 | byte_at(f, at + 1));
 }
 
-// Where the parts that are hashed lie.
+// Offsets of the parts that are hashed.
 struct Layers {
   uint8_t version = 0;  // 4, 6; 0: no IP
   uint8_t protocol = 0;

@@ -19,7 +19,7 @@ struct FrameHash {
   HashKind kind = HashKind::none;
   uint32_t value = 0;  // 0 where there is none
 };
-// Of an Ethernet frame, by the most specific of `types` that it is: source address, destination
+// Hashes an Ethernet frame by the most specific of `types` that it has: source address, destination
 // address, source port, destination port. Frames may be cut short or wrong.
 FrameHash hash_frame(std::span<const std::byte> frame, uint32_t types, const HashKey& key) noexcept;
 
