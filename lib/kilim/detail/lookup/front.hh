@@ -17,7 +17,7 @@ class Front {
   // `index` outlives it.
   explicit Front(const Index& index) noexcept : index_(&index) {}
 
-  // The same result as Index::find().
+  // Returns what Index::find() returns, from the cache if it can.
   [[nodiscard]] Lkey find(uint64_t address, uint64_t bytes, Rights rights = Rights()) noexcept {
     const Word word = index_->word_at(address);
     if (Index::is_answer(word, address, bytes, rights)) [[likely]]
