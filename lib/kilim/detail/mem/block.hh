@@ -26,8 +26,8 @@ class Block {
   // fills and the machine has free; rounded up to whole pages. `socket` is the preferred NUMA node,
   // -1: any. Every page is touched, so none is missing later. EINVAL: no bytes; ENOMEM.
   static Result<Block> map(std::size_t bytes, int socket) { return map(bytes, socket, {}); }
-  // The same; writes a sentence to `fall_back` that says why the pages are smaller than `bytes`
-  // would fill. An empty string: they are not.
+  // This one also writes to `fall_back` why the pages are smaller than `bytes` would fill; an empty
+  // string says that they are not.
   static Result<Block> map(std::size_t bytes, int socket, std::span<char> fall_back);
 
   Block(Block&& o) noexcept
