@@ -94,10 +94,10 @@ class MkeyBinder {
   // queue may use it (lkey_behind()), others once b.valid().
   // Refused: queue_failed, too_deep, no_key, and the reasons of umr::umr_list().
   Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how, const umr::View& view) noexcept;
-  // The same with pieces that nobody has looked at: written, summed up and checked in one pass.
+  // Binds the key to pieces that have not been checked: writes, sums and checks them in one pass.
   Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how,
                std::span<const umr::Piece> pieces) noexcept;
-  // The same by the caller's builder of the UMR: build(cursor, key, new tag, UmrWr) -> Outcome.
+  // Binds the key by a UMR that the caller builds: build(cursor, key, new tag, UmrWr) -> Outcome.
   template <typename Build>
   Outcome bind_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
   // For builders: everything that a UMR says about the key besides its list and length.
@@ -116,8 +116,8 @@ class MkeyBinder {
   // build(cursor, key, UmrWr) -> Outcome. The binding is valid again when the change has completed.
   template <typename Build>
   Outcome change_with(queue::WqeCursor& c, Binding& b, const Bind& how, Build build) noexcept;
-  // The same for a layout of any form. Where the list lies in context.memory, the caller releases
-  // it when the UMR has completed.
+  // Binds the key to a layout of any form. A list in context.memory is released by the caller when
+  // the UMR has completed.
   Outcome bind(queue::WqeCursor& c, Binding& b, const Bind& how, const umr::UmrContext& context,
                const umr::Layout& layout) noexcept;
   // Binds several keys with one doorbell, or none of them. Each gets a new tag; the bindings return
@@ -127,7 +127,7 @@ class MkeyBinder {
   // get the new ones.
   Outcome swap(std::span<const SwapItem> items, const umr::UmrContext& context,
                uint64_t wr_id) noexcept;
-  // The same with inline lists only, of pieces under regions' keys.
+  // Swaps keys with inline lists only; the pieces lie under regions' keys.
   Outcome swap(std::span<const SwapItem> items, uint64_t wr_id) noexcept;
   // Queues an invalidation of the key, which the next doorbell posts; the binding keeps the key.
   void invalidate(Binding& b) noexcept;

@@ -24,7 +24,7 @@ class MkeyPool {
   static Result<std::unique_ptr<MkeyPool>> create(mr::MkeySource& source, uint32_t count,
                                                   const mr::MkeyRequest& request,
                                                   uint32_t limit = 0);
-  // The same for KLM keys without further features.
+  // Makes a pool of KLM keys without further features.
   static Result<std::unique_ptr<MkeyPool>> create(mr::MkeySource& source, uint32_t count,
                                                   uint32_t max_entries);
   MkeyPool(const MkeyPool&) = delete;
