@@ -47,7 +47,7 @@ class MkeySource {
   // afterwards.
   virtual void destroy_mkeys(std::span<const IndirectMkey> keys) = 0;
 
-  // The same for KLM keys without further features.
+  // Creates KLM keys without further features.
   Status create_mkeys(uint32_t max_entries, std::span<IndirectMkey> out) {
     return create_mkeys(MkeyRequest{.max_entries = max_entries}, out);
   }

@@ -29,7 +29,8 @@ class Registrar {
   // the page size as the caller knows it, and only recorded.
   virtual Result<Region> register_memory(std::span<std::byte> memory, uint32_t access,
                                          uint64_t page_bytes) = 0;
-  // The same with keys that count from `iova`, which has the memory's offset within a page.
+  // Registers memory under keys that count from `iova`, which has the memory's offset within a
+  // page.
   virtual Result<Region> register_memory_at(std::span<std::byte> memory, Iova iova, uint32_t access,
                                             uint64_t page_bytes) = 0;
   // Deregisters a region; an imported one stays registered where it came from. EBUSY: a window is
@@ -55,9 +56,9 @@ class Registrar {
     (void)region, (void)change;
     return {ReregOutcome::refused, {EOPNOTSUPP, lacking}};
   }
-  // As ibv_advise_mr. ENOENT: the key is unknown or of a pinned region; EINVAL: it is no region's
-  // key; EPERM: another protection domain, or not writable; EFAULT: out of bounds or not mapped;
-  // EAGAIN: try again.
+  // Advises the device to fetch pages, as ibv_advise_mr(3) does. ENOENT: the key is unknown or of a
+  // pinned region; EINVAL: it is no region's key; EPERM: another protection domain, or not
+  // writable; EFAULT: out of bounds or not mapped; EAGAIN: try again.
   virtual Status advise(const AdviceRequest& request) {
     (void)request;
     return Error{EOPNOTSUPP, lacking};

@@ -22,7 +22,7 @@ namespace kilim::inline v1::mr {
 Result<std::vector<Mr>> register_runs(Registrar& registrar, std::span<std::byte> memory,
                                       uint32_t access);
 
-// The same for any mapped memory. EFAULT: not all of it is mapped.
+// Registers any mapped memory. EFAULT: not all of it is mapped.
 Result<std::vector<Mr>> register_range(Registrar& registrar, std::span<std::byte> memory,
                                        uint32_t access);
 
