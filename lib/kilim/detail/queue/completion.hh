@@ -49,7 +49,8 @@ static_assert(offsetof(Completion, byte_len) == 4 && offsetof(Completion, imm) =
 // the rest.
 inline void decode(const prm::Cqe& e, uint8_t op_own, Completion& c) noexcept {
 #if defined(__SSSE3__)
-  // Of the CQE's bytes 32..47: imm, byte_cnt; of 48..63: queue pair, counter, opcode.
+  // `third` picks imm and byte_cnt from the CQE's bytes 32..47, `last` queue pair, counter and
+  // opcode from 48..63.
   const __m128i third = _mm_setr_epi8(-1, -1, -1, -1, 15, 14, 13, 12, 7, 6, 5, 4, -1, -1, -1, -1);
   const __m128i last = _mm_setr_epi8(11, 10, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, 13, 12, 8, -1);
   const auto* cqe = reinterpret_cast<const __m128i*>(&e);

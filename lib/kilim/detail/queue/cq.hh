@@ -47,8 +47,7 @@ class Cq {
     owner_.check();
     return empty() ? 0 : poll_ready(out);
   }
-  // The same with `sq`, the only send queue that completes here: fills in wr_id and retires the
-  // WQEs.
+  // Polls with `sq`, the only send queue that completes here: fills in wr_id and retires the WQEs.
   uint32_t poll(std::span<Completion> out, Sq& sq) noexcept {
     owner_.check();
     return empty() ? 0 : take_sent(out, sq);
@@ -160,7 +159,7 @@ class Cq {
       static_cast<uint8_t>(prm::CqeOpcode::resp_wr_imm) << 4;
   static constexpr uint8_t first_error_op_own = static_cast<uint8_t>(prm::CqeOpcode::sig_err) << 4;
 
-  // Where a CQE will appear, and the owner bit that it will have.
+  // The address at which a CQE will appear, and the owner bit that it will have.
   struct Place {
     const std::byte* cqe;
     uint8_t owner;
@@ -201,7 +200,8 @@ class Cq {
   static bool is_written(uint8_t op) noexcept {
     return (op & prm::cqe::owner_bit) == 0 && op < prm::cqe::invalid_op_own;
   }
-  // The same, and no error: the owner bit in front, one comparison says both.
+  // Says that a CQE is written and reports no error. With the owner bit rotated to the front one
+  // comparison says both.
   static bool is_good(uint8_t op) noexcept { return std::rotr(op, 1) < (first_error_op_own >> 1); }
   // Frees `n` entries, behind which `next` lies.
   void consume_to(Place next, uint32_t n) noexcept {

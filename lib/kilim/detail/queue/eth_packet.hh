@@ -24,7 +24,8 @@ namespace kilim::inline v1::queue {
 
 inline constexpr uint32_t ether_header_bytes = 14;
 inline constexpr uint32_t vlan_tag_bytes = 4;
-// Of a frame's start in the longest WQE: two bytes in the Ethernet segment, the rest behind it.
+// Bytes of a frame's start that the longest WQE can hold: two in the Ethernet segment, the rest
+// behind it.
 inline constexpr uint32_t max_inlined = 2 + (prm::max_ds - 2) * octoword_bytes;
 static_assert(max_inlined < 1u << 10);  // inline_hdr_sz has ten bits
 
@@ -157,7 +158,7 @@ inline Outcome eth_packet(WqeCursor& c, const EthHead& head, std::size_t count, 
   return {};
 }
 
-// The same with pieces that lie in a list.
+// Sends a packet whose pieces lie in a list.
 inline Outcome eth_packet(WqeCursor& c, const EthHead& head, std::span<const Sge> pieces,
                           const Wr& wr) noexcept {
   return eth_packet(

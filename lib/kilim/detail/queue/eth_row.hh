@@ -35,7 +35,7 @@ class EthRow {
   // Writes the next WQE, whose data segment is `data`, as it lies in memory. The caller counts: at
   // most most() in all, then close().
   void put(__m128i data) noexcept { put(data, eth_); }
-  // The same with an Ethernet segment of its own.
+  // Writes the next WQE with an Ethernet segment of its own.
   void put(__m128i data, __m128i eth) noexcept {
     // The WQE's index in the byte order of the device, in the middle of the first word.
     const __m128i order = _mm_setr_epi8(-1, 1, 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -71,7 +71,7 @@ class EthRow {
   __m128i eth_;
 };
 
-// The same with AVX2: control and Ethernet segment are one store.
+// EthRow for AVX2: control and Ethernet segment are one store.
 class WideEthRow {
  public:
   static constexpr uint32_t least = EthRow::least;

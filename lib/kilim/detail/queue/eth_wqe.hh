@@ -53,7 +53,7 @@ inline void store_eth(std::byte* dst, uint8_t offload) noexcept {
   return {};
 }
 
-// The same with a frame in several pieces, not all of them empty. Refused: also many_pieces.
+// Sends a frame in several pieces, not all of them empty. Refused: also many_pieces.
 inline Outcome eth_send(WqeCursor& c, std::span<const Sge> frame, uint8_t offload,
                         const Wr& wr) noexcept {
   if (const Outcome a = detail::room_for(c, 2, frame.size()); !a) return a;

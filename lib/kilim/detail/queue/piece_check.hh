@@ -18,8 +18,8 @@ namespace detail {
   if (length > prm::max_segment_bytes) return {Refusal::long_piece, length, prm::max_segment_bytes};
   return {Refusal::long_message, length, most};
 }
-// The same; tells the compiler that it is never a success, so that the call disappears where the
-// caller does not look at the numbers.
+// Refuses a piece like judge_piece(), and tells the compiler that the outcome is never a success,
+// so that the call disappears where the caller does not look at the numbers.
 [[gnu::always_inline]] inline Outcome refuse_piece(uint32_t length, uint32_t most) noexcept {
   const Outcome a = judge_piece(length, most);
   if (a) __builtin_unreachable();

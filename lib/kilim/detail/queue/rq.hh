@@ -70,8 +70,8 @@ class Rq {
     wr_ids_[pi_++ & mask_] = wr_id;
     return {};
   }
-  // The same into a list of pieces; empty ones are skipped, and no pieces take only empty messages.
-  // Refused: also many_pieces.
+  // Writes a receive into a list of pieces. Empty pieces are skipped; a list without pieces takes
+  // only empty messages. Refused: also many_pieces.
   Outcome post(std::span<const Sge> into, uint64_t wr_id) noexcept {
     owner_.check();
     if (room() == 0) return {Refusal::no_room, 1, 0};

@@ -38,7 +38,7 @@ inline void store_pointer(std::byte* dst, uint64_t address, uint32_t length, Lke
   store_word(dst, be64{uint64_t{length} << 32 | key.value()});
   store_word(dst + 8, be64{address});
 }
-// The same of a piece made on the spot.
+// Writes the segment of a piece that was made on the spot.
 inline void store_pointer(std::byte* dst, Sge&& piece) noexcept {
   store_pointer(dst, piece.address, piece.length, piece.key);
 }

@@ -80,7 +80,7 @@ class Sq {
     return wr_ids_[slot];
   }
 
-  // The same up to a position, where a WQE ended that is known to be complete.
+  // Retires everything up to a position where a WQE ended that is known to be complete.
   void retire_to(uint32_t position) noexcept {
     owner_.check();
     limit_ = position + geometry_.wqebb_count;

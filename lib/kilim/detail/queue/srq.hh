@@ -52,8 +52,8 @@ class Srq {
 
   // Writes a receive into one piece; the device sees it after ring(). Refused: no_room, long_piece.
   Outcome post(const Sge& into, uint64_t wr_id) noexcept { return post({&into, 1}, wr_id); }
-  // The same into a list of pieces; empty ones are skipped, and no pieces take only empty messages.
-  // Refused: also many_pieces.
+  // Writes a receive into a list of pieces. Empty pieces are skipped; a list without pieces takes
+  // only empty messages. Refused: also many_pieces.
   Outcome post(std::span<const Sge> into, uint64_t wr_id) noexcept {
     owner_.check();
     if (room_ == 0) return {Refusal::no_room, 1, 0};

@@ -101,8 +101,9 @@ class WqeCursor {
     store_word(at_ + 8, rest | fence_);
     fence_ = be64{0};
   }
-  // The same for a cursor without a pending fence, where commit() is near: the first eight bytes,
-  // which it reads at once, are one store. Two would make it wait for all stores before them.
+  // Writes the control segment of a cursor without a pending fence shortly before commit(), which
+  // reads the first eight bytes at once: they are one store here, since two would make that load
+  // wait for all stores before them.
   void control_before_commit(prm::Opcode op, Octowords ds, uint8_t flags) noexcept {
     KILIM_ASSERT(ds.value() != 0 && ds.value() <= prm::max_ds && fits(ds) && !has_pending_fence());
     last_ = at_;
@@ -114,7 +115,7 @@ class WqeCursor {
     *wr_id_ = wr_id;
     advance(wqebbs);
   }
-  // The same for a WQE whose wr id nobody asks for.
+  // Ends a WQE whose wr id is never read.
   void advance(uint32_t wqebbs) noexcept {
     wr_id_ += wqebbs;
     at_ += std::size_t{wqebbs} * wqebb_bytes;
@@ -124,7 +125,8 @@ class WqeCursor {
       wr_id_ -= sq_.geometry_.wqebb_count;
     }
   }
-  // The same for `count` WQEs of one block each that lie in a row and whose wr ids nobody asks for.
+  // Ends `count` WQEs of one block each that lie one behind the other and whose wr ids are never
+  // read.
   void advance_row(uint32_t count) noexcept {
     KILIM_ASSERT(count != 0 && straight(count) && fits(count) && !has_pending_fence());
     last_ = at_ + std::size_t{count - 1} * wqebb_bytes;
@@ -175,8 +177,9 @@ class WqeCursor {
     wr_id_ = &sq_.wr_ids_[pi_ & sq_.mask_];
   }
 
-  // The same without the queue: a second cursor at this one's place, for a function that is called
-  // with its address, and back to where that stands. So this one stays in registers.
+  // aside() makes a second cursor at this one's place, for a function that is called with its
+  // address; resume() moves this one to where that one stands. Neither touches the queue, and this
+  // cursor stays in registers.
   [[nodiscard, gnu::always_inline]] WqeCursor aside() const noexcept {
     return WqeCursor{*this, Aside{}};
   }
