@@ -57,7 +57,7 @@ void add_counts(const Dict& out, const port::PortStats& s) {
   for (const Count& c : counts) out.number(c.name, s.*c.value);
 }
 
-// Of the port that a word names, by name or by number; none, and the answer says which there are.
+// Finds the port that a word names, by name or by number. Without one the answer lists the ports.
 std::optional<port::PortView> find_port(std::string_view word, const Dict& out) {
   std::optional<port::PortView> found;
   const std::optional<uint32_t> number = number_in(word);
