@@ -148,8 +148,8 @@ struct CryptoWords {
   return {};
 }
 
-// The same with signed blocks, for a key made for both, and a SET_PSV for each signed domain as
-// umr_signed() has them. Refused: raw_crypto, and the reasons of umr_signed().
+// Encrypts signed blocks, for a key that was made for both, with a SET_PSV for each signed domain
+// as in umr_signed(). Refused: raw_crypto, and the reasons of umr_signed().
 // NOLINTNEXTLINE(readability-function-size): the parameters of umr_signed(), and the rule
 [[gnu::always_inline]] inline Outcome umr_signed_crypto(queue::WqeCursor& c, const ListRequest& r,
                                                         const View& view, const Signing& s,

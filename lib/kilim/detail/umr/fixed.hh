@@ -68,7 +68,7 @@ inline void store_ksm_list(const FixedView& v, LineAt line_at) noexcept {
     }
   }
 }
-// The same for contiguous memory from `to` on, a multiple of 64.
+// Writes the list to contiguous memory from `to` on, a multiple of 64.
 inline void encode_ksm_list(std::byte* to, const FixedView& v) noexcept {
   store_ksm_list(v, [to](uint32_t i) noexcept { return to + std::size_t{i} * wqebb_bytes; });
 }

@@ -24,7 +24,7 @@
 
 namespace kilim::inline v1::umr {
 
-// Where a UMR's list lies. by_size: inline if it fits into a WQE.
+// The place of a UMR's list. by_size: inline if it fits into a WQE.
 enum class Form : uint8_t { by_size, inline_list, by_pointer };
 
 // What a worker's UMRs are built with.
@@ -86,8 +86,7 @@ inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const Li
   return umr_by_pointer(c, context.limits, r, list, wr);
 }
 
-// The same with pieces that nobody has looked at: they are written, summed up and checked in one
-// pass.
+// Takes pieces that have not been checked: they are written, summed up and checked in one pass.
 inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
                         std::span<const Piece> pieces, const UmrWr& wr) noexcept {
   const auto count = static_cast<uint32_t>(pieces.size());
@@ -106,7 +105,7 @@ inline Outcome umr_view(queue::WqeCursor& c, const UmrContext& context, const Li
   return umr_by_pointer(c, context.limits, r, list, wr);
 }
 
-// The same with fixed-size entries, for a KSM key.
+// Appends the UMR of a KSM key, whose entries have one size.
 inline Outcome umr_fixed_view(queue::WqeCursor& c, const UmrContext& context, const ListRequest& r,
                               const FixedView& v, const UmrWr& wr) noexcept {
   if (const Outcome o = check_nesting(context); !o.ok()) return o;
@@ -154,8 +153,9 @@ inline Outcome umr_unrolled(queue::WqeCursor& c, const UmrContext& context, cons
 }
 }  // namespace detail
 
-// The same with a strided layout. Where the device or the 16-bit fields cannot hold it, its blocks
-// become a plain list; if the key has too few entries for that, the first reason is returned.
+// Appends the UMR of a strided layout. If the device or the 16-bit fields cannot hold it, its
+// blocks become a plain list; if the key has too few entries for that, the first reason is
+// returned.
 inline Outcome umr_strided_view(queue::WqeCursor& c, const UmrContext& context,
                                 const ListRequest& r, const StridedView& v,
                                 const UmrWr& wr) noexcept {

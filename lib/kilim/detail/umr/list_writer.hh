@@ -127,7 +127,7 @@ struct LengthSum {
 #endif
 }
 
-// The same as a function that a table can hold.
+// write_list() as a function that a table can hold.
 inline uint64_t write_list_base(std::byte* to, const Piece* pieces, uint32_t count) noexcept {
   return write_list(to, pieces, count);
 }

@@ -97,14 +97,14 @@ template <typename AnyView>
                                             const UmrWr& wr) noexcept {
   return detail::patch_inline(c, limits, p, v, wr);
 }
-// The same with pieces that nobody has looked at, which are checked while they are written.
+// Takes pieces that have not been checked, and checks them while it writes them.
 [[gnu::always_inline]] inline Outcome patch(queue::WqeCursor& c, const prm::UmrLimits& limits,
                                             const Patch& p, std::span<const Piece> pieces,
                                             const UmrWr& wr) noexcept {
   return detail::patch_inline(
       c, limits, p, detail::Unseen{pieces.data(), static_cast<uint32_t>(pieces.size())}, wr);
 }
-// The same for a KSM key.
+// Patches a KSM key.
 [[gnu::always_inline]] inline Outcome patch_fixed(queue::WqeCursor& c, const prm::UmrLimits& limits,
                                                   const Patch& p, const FixedView& v,
                                                   const UmrWr& wr) noexcept {

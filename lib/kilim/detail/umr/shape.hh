@@ -152,9 +152,9 @@ template <bool Chosen>
 }
 }  // namespace detail
 
-// The same with pieces that nobody has looked at: they are written, summed up and checked in one
-// pass. umr_shape() inlines the writer for any processor, umr_shape_chosen() calls the shape's
-// where that pays.
+// Takes pieces that have not been checked: they are written, summed up and checked in one pass.
+// umr_shape() inlines the writer for any processor, umr_shape_chosen() calls the shape's where that
+// pays.
 [[gnu::always_inline]] inline Outcome umr_shape(queue::WqeCursor& c, const ListShape& s,
                                                 const ShapedKey& key, std::span<const Piece> pieces,
                                                 const UmrWr& wr) noexcept {
@@ -167,8 +167,8 @@ template <bool Chosen>
   return detail::shape_unseen<true>(c, s, key, pieces, wr);
 }
 
-// The same with pieces that the callback returns, piece(0) to piece(s.pieces() - 1), written
-// straight into the WQE without an array.
+// Takes the pieces that the callback returns, piece(0) to piece(s.pieces() - 1), and writes them
+// into the WQE without an array.
 template <typename PieceAt>
 [[gnu::always_inline]] inline Outcome umr_shape_of(queue::WqeCursor& c, const ListShape& s,
                                                    const ShapedKey& key, PieceAt piece,

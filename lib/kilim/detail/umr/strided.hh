@@ -91,7 +91,7 @@ inline void store_strided_list(const StridedView& v, SegmentAt segment_at) noexc
   for (uint32_t i = v.count + 1; i < v.octowords(); i++) queue::store_zero(segment_at(i));
 }
 
-// The same for contiguous memory from `to` on.
+// Writes the list to contiguous memory from `to` on.
 inline void encode_strided_list(std::byte* to, const StridedView& v) noexcept {
   store_strided_list(v, [to](uint32_t i) noexcept { return to + std::size_t{i} * octoword_bytes; });
 }

@@ -64,9 +64,8 @@ namespace detail {
   return {};
 }
 
-// The same with pieces that nobody has looked at: they are written, summed up and checked in one
-// pass, by `by` (list_writer.hh; null: inline). Refused: likewise; with a bad piece nothing is
-// appended.
+// Takes pieces that have not been checked: they are written, summed up and checked in one pass, by
+// `by` (list_writer.hh; null: inline). Refused: likewise; with a bad piece nothing is appended.
 [[gnu::always_inline]] inline Outcome umr_list(queue::WqeCursor& c, const ListRequest& r,
                                                std::span<const Piece> pieces, const UmrWr& wr,
                                                ListWriter by = nullptr) noexcept {
