@@ -35,7 +35,7 @@ struct Poller {
   // WorkerConfig::sleep_us at a time.
   const Waiting* waiting = nullptr;
 
-  // The same thing to run, whatever its name is.
+  // Says that both run the same function on the same context, whatever their names are.
   [[nodiscard]] bool is(const Poller& other) const noexcept {
     return fn == other.fn && context == other.context;
   }
