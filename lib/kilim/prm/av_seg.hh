@@ -12,8 +12,8 @@
 
 namespace kilim::inline v1::prm {
 
-// Where one UD message or one request of a DC initiator goes. For DC the first two words hold the
-// 64-bit DC access key, and dqp the number of the DC target (mlx5_wqe_av of mlx5dv.h).
+// The destination of one UD message or of one request of a DC initiator. For DC the first two words
+// hold the 64-bit DC access key, and dqp the number of the DC target (mlx5_wqe_av of mlx5dv.h).
 struct AvSeg {
   be32 qkey;  // bit 31: use the queue pair's own Q_Key
   be32 reserved;

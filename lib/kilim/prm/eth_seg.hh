@@ -11,7 +11,7 @@
 namespace kilim::inline v1::prm {
 
 struct EthSeg {
-  // Where headers lie, in words of two bytes, for a parser that does not find them itself (DPDK
+  // Offsets of headers, in words of two bytes, for a parser that does not find them itself (DPDK
   // mlx5_tx.h, txq_mbuf_to_swp(); Linux en_tx.c, mlx5e_set_eseg_swp()). 0: not said.
   uint8_t swp_outer_l4, swp_outer_l3, swp_inner_l4, swp_inner_l3;
   uint8_t cs_flags;   // eth::l3_csum, eth::l4_csum

@@ -26,11 +26,12 @@ inline constexpr uint16_t object_flow_sampler = 0x20;
 inline constexpr uint16_t cap_roce = 4;
 }  // namespace cmd
 
-// Of all commands on a table, a group or an entry, from the command's first bit.
+// Fields that all commands on a table, a group or an entry share, counted from the command's first
+// bit.
 namespace flow_cmd {
 inline constexpr CapField other_vport{0x40, 1}, table_type{0x80, 8}, table_id{0xa8, 24},
     group_id{0xc0, 32}, flow_index{0x100, 32};
-// Of CREATE_FLOW_GROUP, and of QUERY_FLOW_GROUP's answer.
+// Fields of CREATE_FLOW_GROUP and of QUERY_FLOW_GROUP's answer.
 inline constexpr CapField start_flow_index{0xe0, 32}, end_flow_index{0x120, 32};
 inline constexpr std::size_t query_bytes = 64;  // QUERY_FLOW_GROUP, QUERY_FLOW_TABLE_ENTRY
 inline constexpr std::size_t context = 24, table_bytes = 64, group_bytes = 1024;
@@ -90,14 +91,14 @@ namespace roce_cap {
 inline constexpr CapField fl_rc_qp_when_roce_disabled{0x05, 1}, fl_rc_qp_when_roce_enabled{0x06, 1};
 }  // namespace roce_cap
 
-// Of the group of flow tables (flow_cap): tables of the frames of RDMA queues.
+// Capabilities of flow tables (flow_cap) about tables of the frames of RDMA queues.
 namespace rdma_table_cap {
 inline constexpr std::size_t receive = 0x400, transmit = 0xa00;  // bits: their properties
 inline constexpr CapField ft_support{0x00, 1}, flow_counter{0x02, 1}, log_max_ft_size{0x22, 6},
     max_ft_level{0x38, 8};  // in the properties
 }  // namespace rdma_table_cap
 
-// Of the same group: steering by software, for receiving and sending.
+// Capabilities of flow tables (flow_cap) about steering by software, for receiving and sending.
 namespace steering_cap {
 inline constexpr CapField multi_path_tirs{0x00, 1}, multi_path_tirs_fts{0x01, 1},
     flow_tag_multipath{0x04, 1};
@@ -108,7 +109,8 @@ inline constexpr std::size_t rx_drop_address = 0x400, tx_drop_address = 0x408,
                              tx_allow_address = 0x410;  // bytes, of 64 bits each
 }  // namespace steering_cap
 
-// Of the group of device memory (dm_cap): memory of steering, which lies at addresses of its own.
+// Capabilities of device memory (dm_cap) about the memory of steering, which has addresses of its
+// own.
 namespace icm_cap {
 inline constexpr std::size_t steering_start = 24, header_modify_start = 40;  // bytes
 inline constexpr CapField log_header_modify_size{0x108, 8}, log_granularity{0x112, 6},

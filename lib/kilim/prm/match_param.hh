@@ -11,8 +11,8 @@
 
 namespace kilim::inline v1::prm {
 
-// Where each set of headers begins, in bytes, and how many there are with the first three, and with
-// "FTE_MATCH_SET_MISC3" too.
+// Byte offsets of each set of headers, and the length with the first three sets (`bytes`) and with
+// "FTE_MATCH_SET_MISC3" too (`bytes_misc3`).
 namespace match_param {
 inline constexpr std::size_t outer = 0, misc = 64, inner = 128, bytes = 192, misc3 = 256,
                              bytes_misc3 = 320;

@@ -61,7 +61,7 @@ inline constexpr uint32_t own_rq = 0, shared_rq = 1, no_rq = 3;
 inline constexpr uint32_t res_32 = 0x1, res_64 = 0x2, req_32 = 0x11, req_64 = 0x22;
 }  // namespace qpc
 
-// Of opt_param_mask (Linux include/linux/mlx5/qp.h, MLX5_QP_OPTPAR_*).
+// Bits of opt_param_mask (Linux include/linux/mlx5/qp.h, MLX5_QP_OPTPAR_*).
 namespace qp_optional {
 inline constexpr uint32_t rre = 1 << 1, rae = 1 << 2, rwe = 1 << 3, rnr_timeout = 1 << 6;
 }  // namespace qp_optional

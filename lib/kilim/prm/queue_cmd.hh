@@ -103,7 +103,7 @@ inline constexpr CapField hairpin{0x0e, 1};
 inline constexpr CapField user_index{0x28, 24};
 inline constexpr CapField cqn{0x48, 24};
 inline constexpr CapField counter_set_id{0x60, 8};
-// Of MODIFY_RQ's mask.
+// Bits of MODIFY_RQ's mask.
 inline constexpr uint64_t mask_wq_lwm = 1 << 0, mask_vsd = 1 << 1, mask_scatter_fcs = 1 << 2,
                           mask_counter_set = 1 << 3;
 }  // namespace rqc
@@ -137,7 +137,7 @@ inline constexpr CapField inner_fields{0x2a2, 30};
 inline constexpr uint32_t addresses = 0x3, known_fields = 0xf;   // with ports; 0x10 is IPsec's
 inline constexpr uint32_t lro_ipv4 = 1 << 0, lro_ipv6 = 1 << 1;  // of lro_enable_mask
 inline constexpr uint32_t direct = 0, indirect = 1, hash_none = 0, hash_toeplitz = 2;
-// Of MODIFY_TIR's mask.
+// Bits of MODIFY_TIR's mask.
 inline constexpr uint64_t mask_lro = 1 << 0, mask_table = 1 << 1, mask_hash = 1 << 2,
                           mask_self_lb = 1 << 4;  // mlx5_ifc.h, modify_tir_bitmask_bits
 }  // namespace tirc

@@ -23,18 +23,18 @@ inline constexpr CapField counter_trigger_15_0{0xb0, 16}, counter_trigger_23_16{
 inline constexpr CapField miss_address_39_32{0xd8, 8}, miss_address_31_6{0xe0, 26};
 inline constexpr uint32_t type_tx = 1, type_rx = 2, type_modify_packet = 6;
 
-// Of an entry that receives.
+// Fields of an entry that receives.
 inline constexpr CapField qp_list_pointer{0x80, 32}, tunneling_action{0xa1, 3};
 inline constexpr uint32_t has_flow_tag = 1u << 31;  // of qp_list_pointer; the tag below it
 inline constexpr uint32_t tunnel_none = 0, tunnel_enable = 1, tunnel_decap = 2, tunnel_decap_l3 = 3,
                           tunnel_pop_vlan = 4;
 
-// Of an entry that sends.
+// Fields of an entry that sends.
 inline constexpr CapField action_type{0x66, 3}, encap_pointer_vlan_data{0x80, 32};
 inline constexpr uint32_t action_none = 0, action_push_vlan = 1, action_encap_l3 = 3,
                           action_encap = 4;
 
-// Of an entry that rewrites headers. The pointer counts in units of 64 bytes.
+// Fields of an entry that rewrites headers. The pointer counts in units of 64 bytes.
 inline constexpr CapField number_of_re_write_actions{0x60, 16};
 inline constexpr CapField header_re_write_actions_pointer{0x80, 32};
 inline constexpr std::size_t rewrite_unit = 64;
