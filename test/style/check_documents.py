@@ -4,8 +4,8 @@
 
 README.md has at most 10 KB, and the figures of its table stand in doc/performance.md; a page of doc/design, which
 doc/design/README.md lists, has at most 6 KB, the guide to the virtual HCA 12 KB; doc/decisions/README.md has a line for each decision. Links within the tree lead to
-files and headings. In guides and design pages a file's name and a `ns::name` in backticks exist: in a guide in a header that is
-installed, in a design page in any.
+files and headings. In guides and design pages a file's name and a `ns::name` in backticks exist: in a guide in a public header (or
+what it includes), in a design page in any.
 
 Usage: check_documents.py ROOT [--write]   --write: adds a line for each decision that lacks one
        check_documents.py --selftest"""
@@ -32,7 +32,7 @@ TYPE = r"\b(?:class|struct|union|enum|using|concept) (?:[\w:\[\]]+(?:\([^)]*\))?
 ROOTS = ("", "lib", "lib/kilim", "lib/kilim/detail", "drivers", "drivers/vhca", "doc")
 FOREIGN = re.compile(r"^(providers|drivers/(?:net/mlx5|infiniband|common|crypto)|include|tests|app/test-pmd|hw|en|net|examples/l|prov)/|^/")
 # Headers that are not installed; a guide teaches them to who builds in this tree, and says so.
-IN_TREE = ("drivers/vhca/entry/attach.hh",)
+IN_TREE = ("drivers/vhca/entry/attach.hh", "drivers/mlx5/encryption_key.hh")
 
 
 def read(root, path):
@@ -74,15 +74,27 @@ class Names:
                    for part in parts[1:])
 
 
+def reached(root, headers):
+    """These headers and what they include of the tree."""
+    found, rest = set(), list(headers)
+    while rest:
+        path = rest.pop()
+        if path not in found:
+            found.add(path)
+            for name in re.findall(r'^#include "([^"]+)"', source.read(root, path), re.M):
+                rest += [at for at in (f"lib/{name}", f"drivers/{name}") if os.path.exists(os.path.join(root, at))]
+    return sorted(found)
+
+
 class Tree:
     def __init__(self, root):
         self.root = root
         every = source.project_files(root, (".hh", ".h"), ("lib", "drivers", "app", "test"))
-        public = re.findall(r"'\.\./\.\./(drivers/[\w/]+\.hh?)'", read(root, "lib/install/meson.build")) + list(IN_TREE)
+        door = [path for path in [*every, *IN_TREE] if re.match(r"lib/kilim/[\w.]+$", path) or path in IN_TREE]
         self.files = set(source.project_files(root))
         self.stems = {os.path.basename(path) for path in self.files}
         self.all = Names(root, every)
-        self.public = Names(root, [p for p in every if p.startswith("lib/") or p in public])
+        self.public = Names(root, reached(root, [path for path in door if os.path.exists(os.path.join(root, path))]))
 
     def has_file(self, name):
         if "/" not in name:
@@ -98,7 +110,7 @@ def name_faults(tree, page):
         span, line = m.group(1), text.count("\n", 0, m.start()) + 1
         name = NAME.match(span)
         if name and not names.has(name.group(1)):
-            yield f"{page}:{line}: no header {'that is installed ' if names is tree.public else ''}has {name.group(1)}"
+            yield f"{page}:{line}: no header {'that is public ' if names is tree.public else ''}has {name.group(1)}"
         elif FILE.match(span) and not FOREIGN.match(span) and not tree.has_file(span):
             yield f"{page}:{line}: there is no file {span}"
 
@@ -180,10 +192,11 @@ def faults(root, write=False):
 # What a tree of one file of each kind may say: page, text, the fault that is to be found, or none.
 PLANTED = (
     ("doc/guides/x.md", "`room::Thing` and `room::Thing::act()`, `room/x.hh`", None),
-    ("doc/guides/x.md", "`room::Other`", "no header that is installed has room::Other"),
-    ("doc/guides/x.md", "`inner::Thing`", "no header that is installed has inner::Thing"),
+    ("doc/guides/x.md", "`room::Other`", "no header that is public has room::Other"),
+    ("doc/guides/x.md", "`room::Apart`", "no header that is public has room::Apart"),
+    ("doc/guides/x.md", "`inner::Thing`", "no header that is public has inner::Thing"),
     (f"{DESIGN}/x.md", "`inner::Hidden`", None),
-    (f"{DESIGN}/x.md", "`room/y.hh`", "there is no file room/y.hh"),
+    (f"{DESIGN}/x.md", "`room/z.hh`", "there is no file room/z.hh"),
     (f"{DESIGN}/x.md", "`y.cc`", "there is no file y.cc"),
     (f"{DESIGN}/x.md", "x" * DESIGN_BYTES + "x", "more than 6144 bytes"),
     (f"{DESIGN}/y.md", "", "does not list y.md"),
@@ -201,7 +214,8 @@ SOUND = {
     "README.md": "<!-- numbers: begin -->\n| 2.5 |\n<!-- numbers: end -->\n", "doc/performance.md": "2.5\n",
     INDEX: "| [0001](0001-a.md) | A | holds |\n", "doc/decisions/0001-a.md": "# 0001 A\n",
     f"{DESIGN}/README.md": "[x](x.md)\n", f"{DESIGN}/x.md": "# X\n", "doc/guides/x.md": "# X\n",
-    "lib/install/meson.build": "", "lib/kilim/detail/room/x.hh": "namespace kilim::inline v1::room {\nstruct Thing {\n  void act();  // Other\n};\n}\n",
+    "lib/kilim/room.hh": '#include "kilim/detail/room/x.hh"\n', "lib/kilim/detail/room/y.hh": "namespace kilim::room {\nstruct Apart;\n}\n",
+    "lib/kilim/detail/room/x.hh": "namespace kilim::inline v1::room {\nstruct Thing {\n  void act();  // Other\n};\n}\n",
     "drivers/inner/z.hh": "namespace kilim::inner {\nstruct Hidden;\nstruct Thing;\n}\n",
 }
 

@@ -64,6 +64,14 @@ def named_faults(root, pages):
         yield "no document has code that says where it is from"
 
 
+def include_faults(pages):
+    """A page takes headers for given that a program may include."""
+    for name, document in pages:
+        for part in PART.finditer(document):
+            for m in re.finditer(r'^#include "(kilim/detail/[^"]+)"', part.group("given") or "", re.M):
+                yield f"{name}:{line_of(document, part.start())}: {m.group(1)} is no public header"
+
+
 def translated(pages):
     """One source of all blocks: a namespace a page, whose lines say where they are from."""
     includes, body, blocks = [], [], 0
@@ -98,14 +106,17 @@ def compile_faults(root, pages, compiler):
 
 def faults(root, compiler):
     pages = list(documents(root))
-    found = list(named_faults(root, pages))
+    found = [*named_faults(root, pages), *include_faults(pages)]
     wrong, blocks = compile_faults(root, pages, compiler)
     return found + wrong, blocks
 
 
 def selftest(compiler):
     with tempfile.TemporaryDirectory() as root:
-        os.makedirs(os.path.join(root, "doc"))
+        for folder in ("doc", "lib/kilim/detail"):
+            os.makedirs(os.path.join(root, folder))
+        with open(os.path.join(root, "lib/kilim/detail/x.hh"), "w", encoding="utf-8") as f:
+            f.write("#pragma once\n")
         with open(os.path.join(root, "x.c"), "w", encoding="utf-8") as f:
             f.write("int a;\n  if (b) {\n    c();\n  }\nint d;\n")
         named = "```c x.c\nint a;\n```\n"
@@ -117,6 +128,7 @@ def selftest(compiler):
                 (named + "<!-- given\n#include <vector>\nextern std::vector<int> x;\n-->\n```c++\nx.clear();\n```\n", None),
                 (named + "<!-- given\nextern int x;\n-->\n```cpp\nx.clear();\n```\n", "doc/x.md:8:"),
                 (named + "<!-- given\nextern Missing x;\n-->\n", "doc/x.md:5:"),
+                (named + '<!-- given\n#include "kilim/detail/x.hh"\n-->\n', "doc/x.md:4: kilim/detail/x.hh is no public header"),
                 (named + "```cpp file\nint main() { return 0; }\n```\n```cpp\nmain();\n```\n", None),
                 (named + "```cpp\nkilim::missing::call();\n```\n", "doc/x.md:5:")):
             with open(os.path.join(root, "doc/x.md"), "w", encoding="utf-8") as f:
