@@ -62,7 +62,7 @@ class Control {
     if (over_) frame_.stop();
   }
   [[nodiscard]] bool over() const noexcept { return over_; }
-  // Where lanes sleep, nobody is to be busy without need.
+  // The control lcore looks less often while lanes sleep, so that an idle program costs nothing.
   [[nodiscard]] uint64_t pause_ns() const noexcept {
     return program_.idle == worker::Idle::sleep ? asleep_look : millisecond;
   }
