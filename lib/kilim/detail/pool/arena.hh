@@ -81,7 +81,7 @@ class Arena {
   }
   // Address of the first buffer as the keys count.
   [[nodiscard]] Va first_address() const noexcept { return Va{known_}; }
-  // The same arena for keys that count from `first`: zero-based regions, device memory.
+  // A copy of the arena for keys that count from `first`: zero-based regions, device memory.
   [[nodiscard]] Arena known_at(Va first) const noexcept {
     Arena a = *this;
     a.known_ = first.value();
@@ -120,7 +120,7 @@ class Arena {
   // For BufferCache: takes one holder away. True: it was the last, and the buffer is free. The last
   // one sees what the others did before (as rte_mbuf_refcnt_update).
   [[nodiscard]] bool drop(uint32_t index) const noexcept { return drop(index, 1); }
-  // The same of `holds` at once, all of which are the caller's.
+  // Takes `holds` holders away at once, all of them the caller's.
   [[nodiscard]] bool drop(uint32_t index, uint16_t holds) const noexcept {
     ExtraHolders& all = extra(index);
     const auto last = static_cast<uint16_t>(holds - 1);  // what is there if nobody else holds it

@@ -84,7 +84,7 @@ inline const std::byte* read_bytes(const Arena& arena, std::span<const Handle> p
   }
   return true;
 }
-// The same from the packet's end.
+// Removes bytes from the packet's end.
 [[nodiscard]] inline bool trim_packet(std::span<Handle> packet, uint32_t bytes) noexcept {
   if (bytes > packet_length(packet)) return false;
   for (std::size_t i = packet.size(); bytes != 0; i--) {

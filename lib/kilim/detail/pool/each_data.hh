@@ -16,7 +16,7 @@
 
 namespace kilim::inline v1::pool {
 
-// Where a handle's data offset, its topmost bits, begins among its 64.
+// The first of a handle's 64 bits that belongs to the data offset, which has the topmost bits.
 inline constexpr int offset_bit = 48 + Handle::offset_shift;
 static_assert(offsetof(Handle, meta) == 48 / 8);
 

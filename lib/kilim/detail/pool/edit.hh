@@ -17,7 +17,7 @@ namespace kilim::inline v1::pool {
 
 namespace detail {
 
-// The same flags, another place of the data.
+// Moves a handle's data to another place of the buffer; its flags stay.
 inline void move_data(const Arena& arena, Handle& h, uint32_t offset, uint32_t length) noexcept {
   constexpr uint16_t flags = Handle::more | Handle::side;
   const Handle before = h;

@@ -46,7 +46,7 @@ constexpr uint16_t meta_at(uint32_t offset) noexcept {
   KILIM_ASSERT(offset <= max_offset);
   return static_cast<uint16_t>(offset << Handle::offset_shift);
 }
-// The same for lines of 64 bytes.
+// The meta of data that begin at a line of 64 bytes.
 constexpr uint16_t meta_at_line(uint32_t lines) noexcept {
   return meta_at(lines * static_cast<uint32_t>(cacheline_bytes));
 }
@@ -88,7 +88,7 @@ struct alignas(32) SideRecord {
   TxWord tx;                 // where the handle has Handle::offload
 
   static constexpr uint32_t flag_bits = 0x7fffff;
-  // Of the flow rule that led the packet here, with RxConfig::mark; 0: it has none.
+  // The mark of the flow rule that led the packet here, with RxConfig::mark; 0: none.
   [[nodiscard]] constexpr uint32_t mark() const noexcept { return flags >> 24 << 16 | mark_low; }
 };
 static_assert(sizeof(SideRecord) == 32 && offsetof(SideRecord, timestamp) == 16);

@@ -20,7 +20,8 @@ namespace kilim::inline v1::pool {
 
 class Ledger {
  public:
-  // Of the free buffers of the pool that `config` describes; fills them. nullptr: no memory.
+  // Makes the ledger of the pool that `config` describes, whose buffers are all free, and fills
+  // them. nullptr: no memory.
   static std::unique_ptr<Ledger> open(const Arena& arena, const PoolConfig& config);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;

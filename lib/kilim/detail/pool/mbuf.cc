@@ -164,7 +164,7 @@ uint32_t ExternalMbufs::held() const noexcept {
 
 namespace {
 
-// Where the data rooms of a mempool's mbufs lie.
+// The range in which the data rooms of a mempool's mbufs lie.
 struct Rooms {
   uintptr_t first = UINTPTR_MAX, last = 0;
   bool in_lines = true;  // each a number of lines from the others

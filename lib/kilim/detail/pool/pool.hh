@@ -80,8 +80,8 @@ class Pool {
   void take_back(std::span<const uint32_t> indices, Who who) noexcept
       __asm__("kilim_cold_pool_take_back");
 
-  // Of a pool that watches its buffers; 0 of others. Any thread. How often a buffer was handed out:
-  // a handle kept from before is stale if it differs.
+  // How often a watched pool has handed out a buffer; 0 if the pool watches none. A handle that was
+  // kept is stale if the number differs. Any thread.
   [[nodiscard]] uint32_t generation(uint32_t index) const noexcept
       __asm__("kilim_cold_pool_generation");
   // Misuses seen so far, told or not.
@@ -145,8 +145,8 @@ class BufferCache {
     return want;
   }
 
-  // The same as a row in the cache's own memory, which stays as it is until the next call. Null:
-  // the cache has fewer, and none was allocated; alloc_indices() goes to the pool.
+  // Allocates indices that stay in the cache's own memory, unchanged until the next call. Null: the
+  // cache has fewer and allocated none; alloc_indices() goes to the pool.
   [[nodiscard]] const uint32_t* alloc_in_place(uint32_t count) noexcept {
     owner_.check();
     if (top_ < count) [[unlikely]]
@@ -155,8 +155,8 @@ class BufferCache {
     return slots_ + top_;
   }
 
-  // The same as handles with data offset 0 and `length` bytes. Inlined always, as free(): a pool
-  // that watches names the function that the long way returns to.
+  // Allocates handles with data offset 0 and `length` bytes. Always inlined, like free(): a pool
+  // that watches names the function to which the long way returns.
   [[gnu::always_inline]] uint32_t alloc(std::span<Handle> out, uint16_t length) noexcept {
     owner_.check();
     const auto want = static_cast<uint32_t>(out.size());
