@@ -10,8 +10,9 @@
 
 namespace kilim::inline v1::port {
 
-// Of a gather of `keys` keys. A key that is bound again replaces itself, so that few end by an
-// invalidation: ended are those that no packet needs any more. The worker writes how many are free.
+// How many bindings of a gather with `keys` keys have ended: those that no packet needs any more. A
+// key that is bound again replaces itself, so few end by an invalidation. The worker writes how
+// many are free.
 inline uint64_t ended_keys(PacketGather& gather, uint32_t keys) noexcept {
   const uint64_t bound = gather.stats().gathered;
   const uint32_t free = gather.slots()->read_free_count();

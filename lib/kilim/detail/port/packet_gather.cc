@@ -14,7 +14,7 @@ uint32_t u16_at(std::span<const std::byte> f, std::size_t at) noexcept {
   return static_cast<uint32_t>(f[at]) << 8 | static_cast<uint32_t>(f[at + 1]);
 }
 
-// Where TCP or UDP at `at` ends; 0: neither, or cut off.
+// The offset behind the TCP or UDP header at `at`; 0: neither, or cut off.
 uint32_t l4_end(std::span<const std::byte> f, std::size_t at, uint32_t protocol) noexcept {
   constexpr uint32_t tcp = 6;
   constexpr uint32_t udp = 17;

@@ -31,9 +31,9 @@ struct PacketGatherConfig {
   queue::ErrorLog* errors = nullptr;     // who keeps the last error; null: nobody
   uint32_t pieces = 2;                   // buffers of a packet, at most burst::max_rx_segments
 
-  // Of its list, which is padded to whole lines.
+  // Entries of a key's list, which is padded to whole lines.
   [[nodiscard]] uint32_t entries_a_key() const noexcept { return (pieces + 3) / 4 * 4; }
-  // Of a UMR: two of head, and the list.
+  // WQE blocks of one UMR: two for the head, the rest for the list.
   [[nodiscard]] uint32_t blocks_a_key() const noexcept { return 2 + entries_a_key() / 4; }
   // The key, and the buffers behind it.
   [[nodiscard]] uint32_t handles_a_key() const noexcept { return 1 + pieces; }
@@ -71,9 +71,9 @@ class PacketGather {
   // Fewer than given: header buffers or keys have run out.
   uint32_t gather(std::span<const pool::Handle> packets) noexcept;
 
-  // The same of packets that are chains, whose buffers are put under a key as they are. A packet of
-  // one buffer needs no key and only keeps its place between the others. Returns how many handles
-  // it took, of whole packets.
+  // Gathers packets that are chains, whose buffers are put under a key as they are. A packet of one
+  // buffer needs no key and only keeps its place between the others. Returns how many handles it
+  // took, of whole packets.
   uint32_t gather_chains(std::span<const pool::Handle> chains) noexcept;
 
   // Returns packets whose UMR has completed, as chains of handles (key, header, payload) for a

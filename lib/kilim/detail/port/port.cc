@@ -201,7 +201,7 @@ void drop_rx(RxSlot& rx, const PostedBuffers& posted) noexcept {
   rx.cq.destroy();
 }
 
-// The same for a transmit queue and its PacketGather.
+// Gives back what a transmit queue and its PacketGather hold, and the queue itself.
 void drop_tx(TxSlot& tx) noexcept {
   if (tx.queue != nullptr) {
     pool::BufferCache& headers = header_cache(tx.setup);

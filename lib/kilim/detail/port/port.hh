@@ -67,7 +67,7 @@ class Port {
 
   [[nodiscard]] const std::string& name() const noexcept { return parts_.name; }
   [[nodiscard]] device::Device& device() noexcept { return *parts_.device; }
-  // Of the device's port, from 1.
+  // Number of the device's port, from 1.
   [[nodiscard]] uint8_t number() const noexcept { return parts_.number; }
   [[nodiscard]] const device::PortInfo& info() const noexcept { return info_; }
   [[nodiscard]] const QueueSizes& defaults() const noexcept { return parts_.defaults; }
@@ -78,7 +78,7 @@ class Port {
   [[nodiscard]] const mr::Region* region() const noexcept {
     return region_ ? &region_->region() : nullptr;
   }
-  // Of a configured port.
+  // The arena of a configured port.
   [[nodiscard]] const pool::Arena& arena() const noexcept { return arena_; }
 
   // Stopped ports only (EBUSY). Registers the arena with the device. EINVAL: sizes out of range, or
@@ -87,7 +87,8 @@ class Port {
   Status configure(const QueueSizes& sizes, const pool::ArenaMemory& arena) {
     return configure(sizes, arena.arena());
   }
-  // The same for any arena over mapped memory with pages of one size, such as that of a MbufPool.
+  // Configures the port with any arena over mapped memory with pages of one size, such as that of a
+  // MbufPool.
   Status configure(const QueueSizes& sizes, const pool::Arena& arena);
   // Stops the port and deregisters the arena; arena and caches may be destroyed afterwards.
   void unconfigure() noexcept;
@@ -211,7 +212,7 @@ class Port {
   // All that there is to tell, as a value. Any thread, also while the control lcore starts, stops
   // or changes the port: one waits for the other.
   [[nodiscard]] PortView view();
-  // The same of one queue, since the port was started.
+  // What one queue has counted since the port was started.
   [[nodiscard]] RxQueueStats rx_stats(uint32_t queue) const noexcept;
   [[nodiscard]] TxQueueStats tx_stats(uint32_t queue) const noexcept;
   [[nodiscard]] LastErrors& last_errors() noexcept { return last_errors_; }

@@ -124,7 +124,8 @@ uint32_t drop_frames(burst::RxQueue& q) noexcept {
 void attach_tx(TxSlot& slot, const pool::Arena& arena, Lkey key, const device::Caps& caps) {
   const queue::SqGeometry& sq = slot.qp->sq;
   slot.wr_ids.assign(sq.wqebb_count, 0);
-  // As many packets as WQEBBs, also where a WQE has many: pools are sized by the depth.
+  // The ring holds as many packets as WQEBBs, even if a WQE has many packets: pools are sized by
+  // the depth.
   const bool of_pieces = slot.setup.config.multi_seg || slot.setup.config.gathered;
   slot.handles.assign(std::size_t{sq.wqebb_count} * (of_pieces ? 4 : 1), {});
   slot.bursts.assign(slot.cq->geometry.cqe_count, {});

@@ -68,7 +68,7 @@ struct RxSetup {
   [[nodiscard]] uint32_t segments() const noexcept {
     return buffers + (split.header_bytes != 0 ? 1 : 0);
   }
-  // Where a packet's first buffer comes from.
+  // The cache from which a packet's first buffer comes.
   [[nodiscard]] pool::BufferCache& first_cache() const noexcept {
     return split.header_bytes != 0 ? *split.headers : *cache;
   }
@@ -202,7 +202,8 @@ uint32_t drop_frames(burst::RxQueue& queue) noexcept;
 // Frees the buffers that lie in a receive ring. The device does not write there any more.
 void empty_rx(burst::RxQueue& queue, RxCaches caches) noexcept;
 
-// The same, but returns them, those of each cache. The queue pair is in the error state.
+// Takes the buffers out of a receive ring and returns them, those of each cache apart. The queue
+// pair is in the error state.
 struct PostedBuffers {
   std::vector<uint32_t> first, others;
 };

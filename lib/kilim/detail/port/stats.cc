@@ -69,7 +69,7 @@ TxQueueStats Port::tx_stats(uint32_t queue) const noexcept {
 
 namespace {
 
-// Of a queue whose entries stand for none or several frames.
+// Counts the frames that wait in a queue whose entries stand for none or several frames.
 uint32_t depth_by_walking(const burst::RxQueue& q) noexcept {
   const uint32_t entries = q.cq.geometry().cqe_count;
   uint32_t frames = 0, at = 0;

@@ -23,8 +23,8 @@ struct RxTarget {
   device::Lro lro;  // what it takes of joined TCP segments; max_bytes 0: none
 };
 
-// Where rules may lead to: the port's receive work queues, or the queue pair that carries its only
-// receive queue.
+// The destinations of rules: the port's receive work queues, or the queue pair that carries its
+// only receive queue.
 struct Destinations {
   device::Device& device;
   uint8_t port = 1;
