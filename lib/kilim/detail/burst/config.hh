@@ -20,8 +20,8 @@ struct RxConfig {
   friend constexpr bool operator==(RxConfig, RxConfig) noexcept = default;
 };
 
-// Those that are compiled. What is asked for is served by the first row that has all of it
-// (doc/decisions/0062): one that says more than was asked costs some instructions.
+// The configurations that are compiled. A request is served by the first row that has all of it
+// (doc/decisions/0062); a row that tells more than was asked costs some instructions.
 inline constexpr std::array rx_rows{
     RxConfig{},
     RxConfig{.side = true},
@@ -61,9 +61,9 @@ struct TxConfig {
   friend constexpr bool operator==(TxConfig, TxConfig) noexcept = default;
 };
 
-// Those that are compiled (doc/decisions/0031). A packet of several pieces or with a key has a WQE
-// of its own, so that multi_packet excludes these two; a key has no first bytes that could be
-// inlined; packets of two pools have several pieces.
+// The configurations that are compiled (doc/decisions/0031). A packet of several pieces or with a
+// key has a WQE of its own, so that multi_packet excludes these two; a key has no first bytes that
+// could be inlined; packets of two pools have several pieces.
 inline constexpr std::array tx_rows{
     TxConfig{},
     TxConfig{.multi_seg = true},

@@ -44,7 +44,7 @@ rte_tcp_hdr* find_tcp(Head head, uint32_t at) noexcept {
   return bytes < sizeof(rte_tcp_hdr) || head.size() < at + bytes ? nullptr : tcp;
 }
 
-// Where TCP's header lies, and the sum of the pseudo header.
+// The place of TCP's header, and the sum of the pseudo header.
 struct Layer4 {
   rte_tcp_hdr* tcp = nullptr;  // null: there is none
   uint32_t at = 0;

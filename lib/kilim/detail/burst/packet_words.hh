@@ -33,8 +33,8 @@ constexpr uint32_t l4_type(uint8_t l4_hdr_type_etc) noexcept {
   }
 }
 
-// As DPDK's mlx5 driver, mlx5_set_ptype_table(): a device does not tell options and extension
-// headers apart from none.
+// Returns the types of DPDK's mlx5 driver, mlx5_set_ptype_table(): a device does not tell options
+// and extension headers apart from none.
 constexpr uint32_t packet_type(uint8_t l4_hdr_type_etc) noexcept {
   switch (l4_hdr_type_etc >> prm::cqe::l3_type_shift & 3) {
     case prm::cqe::l3_ipv4:
@@ -52,9 +52,9 @@ constexpr std::array<uint32_t, 256> make_packet_types() noexcept {
   return table;
 }
 
-// Of a packet in a tunnel: inner headers by l4_hdr_type_etc, outer ones by outer_l3_tunneled.
-// DPDK's driver, which knows no more of the outer headers either (mlx5_set_ptype_table(),
-// "Tunneled").
+// Returns the type of a packet in a tunnel: inner headers by l4_hdr_type_etc, outer ones by
+// outer_l3_tunneled. DPDK's driver knows no more of the outer headers either
+// (mlx5_set_ptype_table(), "Tunneled").
 constexpr uint32_t tunnel_type(uint8_t l4_hdr_type_etc, bool outer_ipv6) noexcept {
   const uint32_t outer = RTE_PTYPE_L2_ETHER | (outer_ipv6 ? RTE_PTYPE_L3_IPV6_EXT_UNKNOWN
                                                           : RTE_PTYPE_L3_IPV4_EXT_UNKNOWN);
@@ -98,7 +98,7 @@ constexpr uint32_t tunnel_place(uint8_t outer_l3_tunneled, uint8_t l4_hdr_type_e
 
 // RTE_PTYPE_* by a CQE's l4_hdr_type_etc.
 inline constexpr std::array<uint32_t, 256> packet_types = detail::make_packet_types();
-// The same where the device tells of tunnels, by tunnel_place().
+// RTE_PTYPE_* by tunnel_place(), for queues whose device tells of tunnels.
 inline constexpr std::array<uint32_t, 256> tunnel_types = detail::make_tunnel_types();
 static_assert([] {
   for (uint32_t i = 0; i < packet_types.size(); i++)
@@ -106,7 +106,7 @@ static_assert([] {
   return true;
 }());
 
-// Where bursts of this configuration find what they say of a packet's headers, and in which place.
+// The table in which bursts of this configuration look up a packet's type, and the place in it.
 template <RxConfig C>
 constexpr const uint32_t* type_table() noexcept {
   return C.tunnel ? tunnel_types.data() : packet_types.data();

@@ -43,7 +43,7 @@ struct RecvQueue {
   RecvCounters counters{};
 };
 
-// Where a message's bytes are. entry: in the CQE, valid during the callback only. buffer: in a
+// The place of a message's bytes. entry: in the CQE, valid during the callback only. buffer: in a
 // buffer, which the caller holds from now on. nowhere: an error, an RDMA_WRITE_IMM, or an empty
 // message.
 enum class Where : uint8_t { nowhere, entry, buffer };

@@ -49,11 +49,12 @@ struct RxQueue {
   Flag failed{};                      // the device flushed the queue; the control lcore recovers it
   RxCounters counters{};
   RxChain* chain = nullptr;  // of receives into several buffers each (burst/rx_chain.hh)
-  // Of rx_burst_compressed(): whether minis say the hash, and how many completions of the block at
-  // the front of the completion queue have been received.
+  // State of rx_burst_compressed(): whether minis say the hash, and how many completions of the
+  // block at the front of the completion queue have been received.
   bool mini_hash = false;
   uint32_t block_done = 0;
-  // Of rx_burst_strides(): strides of the oldest buffer that are used up, packets that hold it.
+  // State of rx_burst_strides(): strides of the oldest buffer that are used up, packets that hold
+  // it.
   RxStrides strides{};
   uint32_t strides_used = 0, strides_held = 0;
   queue::ErrorLog* errors = nullptr;  // who keeps the last error; null: nobody
@@ -145,7 +146,8 @@ template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t receive(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]
     return 0;
-  // As a whole register: one that is stored by halves and loaded whole waits for all stores before.
+  // `meta` is a whole register: one that is stored by halves and loaded whole waits for all stores
+  // before.
   const uint32_t meta = uint32_t{pool::meta_at_line(q.head_lines)} |
                         (C.side ? uint32_t{pool::Handle::side} : uint32_t{0});
   uint64_t bytes = 0;
@@ -185,7 +187,7 @@ uint32_t rx_burst(RxQueue& q, std::span<pool::Handle> out) noexcept {
   return detail::receive<C, Simd::base>(q, out);
 }
 #if defined(__SSE4_1__)
-// The same for processors with AVX2.
+// rx_burst() for processors with AVX2.
 template <RxConfig C>
 KILIM_AVX2 uint32_t rx_burst_avx2(RxQueue& q, std::span<pool::Handle> out) noexcept {
   return detail::receive<C, Simd::avx2>(q, out);

@@ -21,7 +21,7 @@ namespace kilim::inline v1::burst {
 
 inline constexpr uint32_t max_rx_segments = 8;  // of a WQE: what a transmit burst takes as a packet
 
-// Where a packet's bytes behind the first segment go.
+// The buffers for a packet's bytes behind the first segment.
 struct RxChainPlace {
   pool::Arena arena;
   Lkey key;                   // of the arena, for this device

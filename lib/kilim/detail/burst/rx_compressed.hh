@@ -81,7 +81,7 @@ template <RxConfig C>
 
 }  // namespace detail
 
-// As rx_burst(), of a queue whose completion queue has compression.
+// Receives like rx_burst(), from a queue whose completion queue has compression.
 template <RxConfig C>
 uint32_t rx_burst_compressed(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]

@@ -116,7 +116,7 @@ KILIM_AVX2 inline void store_two_sides(pool::SideRecord& low, pool::SideRecord& 
   _mm_store_si128(reinterpret_cast<__m128i*>(&high), _mm256_extracti128_si256(both, 1));
 }
 
-// As add_marks() for four.
+// Does for eight what add_marks() does for four.
 KILIM_AVX2 inline void add_marks(const FourCqes& first, const FourCqes& second, __m256i& flags,
                                  __m256i& vlan) noexcept {
   const __m256i marks = joined(first.words(mark_offset), second.words(mark_offset));
@@ -173,7 +173,7 @@ KILIM_AVX2 [[gnu::always_inline]] inline void write_sides(pool::SideRecord* side
   }
 }
 
-// As take_fours_by(), take_long_fours() and take_fours(), eight at a time.
+// Takes eight at a time, like take_fours_by(), take_long_fours() and take_fours().
 template <RxConfig C>
 KILIM_AVX2 [[gnu::always_inline]] inline uint32_t take_eights_by(std::size_t step, const RxRow from,
                                                                  std::span<pool::Handle> out,

@@ -184,7 +184,7 @@ struct RxRow {
     const std::size_t n = places < cqes.count ? places : cqes.count;
     return buffers.size() < n ? buffers.size() : n;
   }
-  // The same behind the first `n` packets.
+  // The row without its first `n` packets.
   [[nodiscard]] RxRow behind(uint32_t n) const noexcept {
     RxRow r = *this;
     r.cqes.first += std::size_t{n} * cqes.bytes;
@@ -218,7 +218,8 @@ template <RxConfig C>
   bytes += sum_of_words(in_one_register(sum));
   return static_cast<uint32_t>(n);
 }
-// Of CQEs of any size: apart, so that the distance of usual ones is a constant.
+// Takes CQEs of any size. A function of its own, so that the distance of usual CQEs is a constant
+// in the other.
 template <RxConfig C>
 [[gnu::noinline]] uint32_t take_long_fours(const RxRow from, std::span<pool::Handle> out,
                                            uint64_t& bytes) noexcept {

@@ -36,7 +36,7 @@ struct RxStrides {
   [[nodiscard]] uint32_t bytes() const noexcept { return 1u << (log_bytes + log_count); }
 };
 
-// Where packets go: buffers of `arena` from their `head_lines`-th line on, under `key`.
+// The place for packets: buffers of `arena` from their `head_lines`-th line on, under `key`.
 struct RxPlace {
   pool::Arena arena;
   Lkey key;                 // of the arena, for this device
@@ -158,7 +158,7 @@ class RxRing {
     pi_ += count;
     return count;
   }
-  // The same for WQEs of which only the first `to_end` lie before the ring's end.
+  // Posts WQEs of which only the first `to_end` lie before the ring's end.
   [[gnu::noinline]] uint32_t post_over_end(pool::BufferCache& cache, uint32_t count,
                                            uint32_t to_end) noexcept {
     const uint32_t posted = post_row<Simd::base>(cache, to_end);
@@ -187,7 +187,7 @@ class RxRing {
       _mm_storeh_pd(reinterpret_cast<double*>(to + step), _mm_castsi128_pd(big));
     }
   };
-  // The same with AVX2.
+  // FourOf for AVX2.
   struct WideFourOf {
     __m256i first, stride;
     KILIM_AVX2 [[gnu::always_inline]] void put(std::byte* to, std::size_t step, uint32_t* kept,
@@ -247,7 +247,8 @@ class RxRing {
       queue::store_word(to + i * step, be64{first_ + std::size_t{from[i]} * stride_});
     }
   }
-  // Of WQEs of any size: apart, so that the distance of those with one segment is a constant.
+  // Writes WQEs of any size. A function of its own, so that the distance of WQEs with one segment
+  // is a constant in the other.
   [[gnu::noinline]] void put_long(uint32_t at, const uint32_t* from,
                                   uint32_t count) const noexcept {
     put_by<Simd::base>(geometry_.stride, at, from, count);

@@ -62,7 +62,8 @@ inline void end_buffer(RxQueue& q) noexcept {
 
 }  // namespace detail
 
-// As rx_burst(). An entry without data gives strides back (Linux en_rx.c, mpwrq_is_filler_cqe()).
+// Receives like rx_burst(). An entry without data gives strides back (Linux en_rx.c,
+// mpwrq_is_filler_cqe()).
 template <RxConfig C>
 uint32_t rx_burst_strides(RxQueue& q, std::span<pool::Handle> out) noexcept {
   if (q.failed) [[unlikely]]

@@ -72,14 +72,14 @@ constexpr auto chains(std::index_sequence<I...>) {
 
 // All of them; of those with one configuration the best comes first.
 inline constexpr auto rx_variants = detail::rx_table(std::make_index_sequence<rx_configs>{});
-// Of queues whose completions are compressed, by the configuration's number.
+// Functions for queues whose completions are compressed, by the configuration's number.
 inline constexpr auto compressed_rx_variants =
     detail::compressed_table(std::make_index_sequence<rx_configs>{});
-// Of queues whose buffers hold several packets.
+// Functions for queues whose buffers hold several packets.
 inline constexpr auto strided_rx_variants =
     detail::strides_table(std::make_index_sequence<rx_configs>{});
 inline constexpr auto tx_variants = detail::tx_table(std::make_index_sequence<tx_configs>{});
-// Of queues with several buffers a receive; without vectors.
+// Functions for queues with several buffers a receive; without vectors.
 inline constexpr auto rx_chain_variants = detail::chains(std::make_index_sequence<rx_configs>{});
 static_assert(max_rx_segments <= max_pieces, "what is received can be sent");
 

@@ -112,7 +112,7 @@ template <TxConfig C>
   }
   return {taken, packets, bytes};
 }
-// The same of what no row took, by a cursor of its own, so that the burst's has no address.
+// Appends what no row took, by a cursor of its own, so that the burst's has no address.
 template <TxConfig C>
 [[gnu::noinline, gnu::cold]] Appended append_rest(TxQueue& q, queue::WqeCursor& c,
                                                   std::span<const pool::Handle> in) noexcept {
@@ -176,7 +176,7 @@ uint32_t tx_burst(TxQueue& q, std::span<const pool::Handle> in) noexcept {
   return detail::transmit<C, Simd::base>(q, in);
 }
 #if defined(__SSE4_1__)
-// The same for processors with AVX2. Rows are inlined here: they cannot say so themselves in
+// tx_burst() for processors with AVX2. Rows are inlined here: they cannot say so themselves in
 // functions that are for any processor.
 template <TxConfig C>
 KILIM_AVX2 [[gnu::flatten]] uint32_t tx_burst_avx2(TxQueue& q,

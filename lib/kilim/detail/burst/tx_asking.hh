@@ -93,7 +93,7 @@ class Words {
   static constexpr uint64_t tag = uint64_t{0xff} << 8, mss = uint64_t{0xffff} << 32;
   static_assert(offsetof(pool::TxWord, tag) == 1 && offsetof(pool::TxWord, tci) == 2 &&
                 offsetof(pool::TxWord, mss) == 4);
-  // Of the kind, which is twice the bit that the segment has for it.
+  // The kind "service" is twice the bit that the segment has for it.
   static constexpr uint32_t service = static_cast<uint32_t>(pool::VlanTag::service) << 8;
   static_assert(service >> 1 == be16{prm::eth::svlan}.raw());
 
@@ -124,8 +124,8 @@ inline uint32_t alone(const Words& words, std::span<const pool::Handle> in) noex
   return n;
 }
 
-// As append_row(), a WQE a packet, each with what its word asks for. Returns the bytes of all; 0:
-// one of them is empty or asks for what needs another form, and nothing has been appended.
+// Appends like append_row(), a WQE a packet, each with what its word asks for. Returns the bytes of
+// all; 0: one of them is empty or asks for what needs another form, and nothing has been appended.
 [[gnu::always_inline]] inline uint64_t append_asking_row(queue::WqeCursor& c, const RowShape& shape,
                                                          const Words& words,
                                                          std::span<const pool::Handle> in,

@@ -65,7 +65,7 @@ class WideLengths {
   __m256i least_;
 };
 
-// As append_row().
+// Appends like append_row().
 template <typename Row>
 KILIM_AVX2 inline bool append_row_avx2(queue::WqeCursor& c, const RowShape& shape,
                                        std::span<const pool::Handle> in, pool::Handle* sent,

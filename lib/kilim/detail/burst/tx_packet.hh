@@ -152,7 +152,8 @@ template <TxConfig C>
       unsignalled);
 }
 
-// The same, where one piece stays as it is: in the fewest instructions.
+// Appends a packet with offloads; one of a single piece that stays as it is takes the fewest
+// instructions.
 template <TxConfig C>
 [[gnu::always_inline]] inline bool append_offloaded(TxQueue& q, queue::WqeCursor& c,
                                                     std::span<const pool::Handle> packet) noexcept {
@@ -185,7 +186,8 @@ bool append(TxQueue& q, queue::WqeCursor& c, std::span<const pool::Handle> packe
                          unsignalled);
 }
 
-// The same by a cursor that the caller keeps in registers: this one has no address.
+// Appends a packet by a copy of the caller's cursor, so that the caller's own has no address and
+// stays in registers.
 template <TxConfig C>
 [[gnu::always_inline]] inline bool append_aside(TxQueue& q, queue::WqeCursor& c,
                                                 std::span<const pool::Handle> packet) noexcept {

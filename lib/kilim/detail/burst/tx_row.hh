@@ -22,14 +22,14 @@
 
 namespace kilim::inline v1::burst::detail {
 
-// Where the bytes of an address, and of a segment's length, come from.
+// Shuffles that put the bytes of an address, and of a segment's length, in the device's order.
 inline __m128i address_order() noexcept {
   return _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
 }
 inline __m128i head_order() noexcept {
   return _mm_setr_epi8(-1, -1, 5, 4, -1, -1, -1, -1, -1, -1, 13, 12, -1, -1, -1, -1);
 }
-// The same from the upper words of four handles.
+// Shuffle for the lengths in the upper words of four handles.
 inline __m128i four_lengths_order() noexcept {
   return _mm_setr_epi8(-1, -1, 1, 0, -1, -1, 5, 4, -1, -1, 9, 8, -1, -1, 13, 12);
 }
@@ -49,7 +49,8 @@ class Segments {
   [[nodiscard]] __m128i heads(__m128i two) const noexcept {
     return _mm_or_si128(_mm_shuffle_epi8(two, head_order()), _mm_slli_epi64(key_, 32));
   }
-  // The same of four handles, whose upper words are `upper`: of the first two, and of the others.
+  // Lengths and keys of four handles whose upper words are `upper`: of the first two, and of the
+  // others.
   [[nodiscard]] __m128i first_heads(__m128i upper) const noexcept {
     return _mm_unpacklo_epi32(_mm_shuffle_epi8(upper, four_lengths_order()), key_);
   }
@@ -66,7 +67,7 @@ class Segments {
 class Lengths {
  public:
   Lengths() = default;
-  // Of handles that were added and compared as they lie, two in a register.
+  // Takes over handles that were added and compared as they lie, two in a register.
   Lengths(__m128i sums, __m128i least) noexcept
       : sum_(_mm_srli_epi64(sums, 32)), least_(upper_words(least)) {}
 
@@ -91,7 +92,7 @@ class Lengths {
 
  private:
   static __m128i length_bits() noexcept { return _mm_set1_epi32(0xffff); }
-  // Those of two handles, each twice.
+  // The upper words of two handles, each twice.
   static __m128i upper_words(__m128i two) noexcept {
     return _mm_shuffle_epi32(two, _MM_SHUFFLE(3, 3, 1, 1));
   }
