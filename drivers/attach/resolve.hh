@@ -25,7 +25,7 @@ struct Word {
   const char* range;  // for people, on a line
   bool repeats;       // it may be said several times
 };
-// All of them, in the order of help texts.
+// Every word, in the order of help texts.
 std::vector<Word> device_words();
 // Puts the value of a word into the spec: why it is refused, in words that go on behind it; empty:
 // it is there. The word is one of device_words().
