@@ -11,8 +11,8 @@ void begin() noexcept;
 // Sets errno and the sentence, which has static storage; returns `code`.
 int fail(int code, const char* sentence) noexcept;
 
-// The same for a call that failed with `code` for this memory; if the memory belongs to another
-// device, the error is EOPNOTSUPP.
+// Sets errno and the sentence for a call that failed with `code` for this memory; if the memory
+// belongs to another device, the error is EOPNOTSUPP.
 int fail_over(const void* memory, int code, const char* sentence) noexcept;
 
 }  // namespace kilim::compat
