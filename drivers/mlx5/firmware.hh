@@ -31,7 +31,7 @@ std::optional<uint32_t> query_inline_mode(ibv_context* context);
 // The MTU of the first port's frames, from the same context; 0: it is not told.
 uint32_t query_vport_mtu(ibv_context* context);
 
-// Of every command.
+// The field that every command has first.
 inline constexpr prm::CapField opcode_field{0x00, 16};
 
 // An object that a command made, and the number by which other commands name it; a TIR's is not

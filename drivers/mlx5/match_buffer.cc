@@ -14,7 +14,7 @@ namespace {
 namespace lyr = prm::match_lyr_2_4;
 namespace param = prm::match_param;
 
-// The same set of headers in value and mask.
+// One set of headers, in value and in mask.
 struct HeaderSet {
   std::span<std::byte> value, mask;
 

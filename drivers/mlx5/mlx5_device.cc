@@ -75,7 +75,7 @@ Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
 
 namespace {
 
-// Where the completion queue's memory is (mlx5dv_init_obj(3)).
+// Asks libmlx5 for the completion queue's memory (mlx5dv_init_obj(3)).
 Result<queue::CqGeometry> geometry_of(ibv_cq* cq) {
   mlx5dv_cq dv{};
   mlx5dv_obj obj{};

@@ -19,7 +19,7 @@ struct Path {
 
 // Takes a connection's queue pair through RESET, INIT and RTR to RTS.
 Status to_rts(ibv_qp* qp, const Path& path, device::Transport transport);
-// The same for a raw packet queue pair on this port.
+// Takes a raw packet queue pair on this port to RTS.
 Status raw_to_rts(ibv_qp* qp, uint8_t port);
 // Changes the state and no other attribute. The error of ibv_modify_qp(3).
 Status to_state(ibv_qp* qp, ibv_qp_state state);

@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint64_t page_bytes = 4096;
 
-// Where libmlx5 has mapped the device memory (mlx5dv_init_obj(3)); empty: it does not tell.
+// The range at which libmlx5 has mapped the device memory (mlx5dv_init_obj(3)); empty: it does not
+// tell.
 std::span<std::byte> mapped(ibv_dm* dm) noexcept {
   mlx5dv_dm dv{};
   mlx5dv_obj obj{};

@@ -23,7 +23,7 @@ Status set_state(ibv_wq* wq, ibv_wq_state state) {
   return Done{};
 }
 
-// Where the queue's memory is (mlx5dv_init_obj(3)).
+// Asks libmlx5 for the queue's memory (mlx5dv_init_obj(3)).
 Result<queue::RqGeometry> geometry_of(ibv_wq* wq) {
   mlx5dv_rwq dv{};
   mlx5dv_obj obj{};

@@ -20,7 +20,7 @@ device::LroCaps read_lro_caps(ibv_context* context);
 // What the TIRs of a context lie in.
 Result<FirmwareObject> make_transport_domain(ibv_context* context);
 
-// Of a table: its number by ibv_rwq_ind_table::ind_tbl_num.
+// The table of a TIR, by ibv_rwq_ind_table::ind_tbl_num, and its transport domain.
 struct TirPlace {
   uint32_t table = 0;
   uint32_t domain = 0;

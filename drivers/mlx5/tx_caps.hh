@@ -18,8 +18,8 @@ device::TxCaps read_tx_caps(ibv_context* context);
 // MLX5_INLINE_HSIZE_*).
 uint32_t inlined_bytes(uint32_t mode) noexcept;
 
-// The same without firmware that answers, by the PCI device: ConnectX-4 and 4 Lx, and their virtual
-// functions, want the Ethernet header (DPDK mlx5.c, mlx5_set_min_inline()).
+// Bytes to inline by the PCI device, for firmware that does not answer: ConnectX-4 and 4 Lx, and
+// their virtual functions, want the Ethernet header (DPDK mlx5.c, mlx5_set_min_inline()).
 uint32_t inlined_bytes_of_card(uint32_t pci_device) noexcept;
 
 }  // namespace kilim::mlx5
