@@ -21,7 +21,7 @@ struct Devargs {
   uint32_t txq = 1;
   uint32_t rxd = 1024;
   uint32_t txd = 1024;
-  // Of the port as an ethdev, under the names of DPDK's mlx5 driver.
+  // Arguments of the ethdev alone, under the names of DPDK's mlx5 driver.
   uint32_t compress = 0;           // rxq_cqe_comp_en: completions share entries
   uint32_t multi_packet = 1;       // txq_mpw_en: WQEs of several packets, where the device has them
   uint32_t inline_min = 0;         // txq_inline_min: bytes of a frame's start that its WQE has

@@ -125,7 +125,7 @@ class Ethdev {
   int fill_info(rte_eth_dev_info& info) noexcept;
   void tell_rxq(uint16_t queue, rte_eth_rxq_info& info) const noexcept;
   void tell_txq(uint16_t queue, rte_eth_txq_info& info) const noexcept;
-  // Of the receive bursts of a started port.
+  // The form of a started port's receive bursts.
   [[nodiscard]] RxForm form() const noexcept;
 
   // Which frames are received; what a started port cannot take is refused, and all is as before.
@@ -237,7 +237,7 @@ inline SharedPort& shared_of(const rte_eth_dev* dev) noexcept {
 // The tables of operations: of the primary process, and of others.
 extern const eth_dev_ops ethdev_ops;
 extern const eth_dev_ops secondary_ops;
-// Of rte_flow.
+// The operations of rte_flow.
 extern const rte_flow_ops ethdev_flow_ops;
 
 inline constexpr uint32_t around_mtu = RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;  // of a frame

@@ -29,9 +29,9 @@ bool Ethdev::compresses() const noexcept {
   return true;
 }
 
-// As in DPDK's mlx5 driver, receives of several packets come with many queues (mlx5_rxq.c,
-// mlx5_mprq_enabled()); none are of frames that take several mbufs, or for mbufs whose buffers are
-// elsewhere already.
+// Says whether receives hold several packets: with enough queues, as in DPDK's mlx5 driver
+// (mlx5_rxq.c, mlx5_mprq_enabled()); never for frames that take several mbufs, nor for mbufs whose
+// buffers are elsewhere already.
 bool Ethdev::strides() const noexcept {
   if (args_.strided == 0 || rx_.size() < args_.strided_rxqs) return false;
   return std::all_of(rx_.begin(), rx_.end(), [](const EthdevRx& rx) {
@@ -106,7 +106,7 @@ void Ethdev::choose_bursts() noexcept {
   dev_->rx_queue_count = count_rx;
   dev_->rx_descriptor_status = rx_status;
   dev_->tx_descriptor_status = tx_status;
-  // Of a started port lcores call what stands here (rte_eth_dev_start() copies it otherwise).
+  // Lcores of a started port call what stands here; rte_eth_dev_start() copies it otherwise.
   struct rte_eth_fp_ops& fast = ::rte_eth_fp_ops[dev_->data->port_id];
   if (dev_->data->dev_started == 0 || fast.rx_pkt_burst == nullptr) return;
   __atomic_store_n(&fast.rx_pkt_burst, dev_->rx_pkt_burst, __ATOMIC_RELEASE);
@@ -123,8 +123,8 @@ int Ethdev::start_interrupts() noexcept {
   if (h == nullptr) return refuse({ENOMEM, "no memory for receive interrupts"});
   dev_->intr_handle = h;
   const int n = static_cast<int>(rx_.size());
-  // Of a type that says that each queue has a vector of its own (DPDK lib/eal/linux/
-  // eal_interrupts.c, rte_intr_cap_multiple()): the event adapter gives all queues one otherwise.
+  // The type says that each queue has a vector of its own (DPDK lib/eal/linux/ eal_interrupts.c,
+  // rte_intr_cap_multiple()): the event adapter gives all queues one otherwise.
   if (rte_intr_vec_list_alloc(h, nullptr, n) != 0 ||
       rte_intr_type_set(h, RTE_INTR_HANDLE_VDEV) != 0)
     return refuse({ENOMEM, "no memory for receive interrupts"});

@@ -92,14 +92,14 @@ flow::Masked<uint8_t>* protocol_of(flow::Match& match) noexcept;
 // Lets the IP layer name this protocol, unless it names another one.
 FlowRefusal name_protocol(const rte_flow_item& item, flow::Match& match, uint8_t number);
 
-// Of net/kilim/ethdev_flow_l4.cc.
+// Defined in net/kilim/ethdev_flow_l4.cc.
 FlowRefusal read_tcp(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_udp(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_icmp4(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_icmp6(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_esp(const rte_flow_item& item, flow::Match& match);
 
-// Of net/kilim/ethdev_flow_tunnels.cc.
+// Defined in net/kilim/ethdev_flow_tunnels.cc.
 FlowRefusal read_vxlan(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_gre(const rte_flow_item& item, flow::Match& match);
 FlowRefusal read_gre_key(const rte_flow_item& item, flow::Match& match);

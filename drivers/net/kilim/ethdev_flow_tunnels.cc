@@ -20,7 +20,7 @@ flow::Masked<uint8_t> bits_in(rte_be16_t value, rte_be16_t mask) noexcept {
           static_cast<uint8_t>(word.mask >> present_shift)};
 }
 
-// Those of the first two bytes of GRE that no rule has: routing, version and what is reserved.
+// Bits of the first two bytes of GRE that no rule has: routing, version and what is reserved.
 rte_be16_t other_bits(rte_be16_t mask) noexcept {
   return static_cast<rte_be16_t>(mask & ~be16{known_bits << present_shift}.raw());
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t longest_mtu = 9978;  // what mlx5's interfaces take at most (ip -d link: maxmtu)
 
-// Of LRO (drivers/net/mlx5/mlx5.h, MLX5_MAX_LRO_SIZE).
+// The longest joined frame (drivers/net/mlx5/mlx5.h, MLX5_MAX_LRO_SIZE).
 constexpr uint32_t longest_lro = device::LroCaps::most_units * device::LroCaps::unit_bytes;
 
 uint64_t rx_capabilities(const device::Caps& caps) noexcept {

@@ -60,7 +60,8 @@ int set_mtu(rte_eth_dev* dev, uint16_t mtu) {
 int tell_info(rte_eth_dev* dev, rte_eth_dev_info* info) {
   return ethdev_of(dev).fill_info(*info);
 }
-// Where the primary process's pointers in it would mean nothing: those are ethdev's to fill in.
+// Fills in the information for a secondary process. The primary's pointers in it would mean nothing
+// here, so those stay as ethdev filled them in.
 int tell_kept_info(rte_eth_dev* dev, rte_eth_dev_info* info) {
   const rte_eth_dev_info from_ethdev = *info;
   *info = shared_of(dev).info;

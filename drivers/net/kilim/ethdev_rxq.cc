@@ -80,7 +80,7 @@ uint32_t Ethdev::max_lro_bytes() const noexcept {
   return asked != 0 ? asked : dev_->data->mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 }
 
-// Of the frames that a queue receives, joined ones among them.
+// The longest frame that a queue receives, joined ones among them.
 uint32_t Ethdev::longest_of(uint64_t offloads, uint32_t mtu) const noexcept {
   const uint32_t frame = mtu + around_mtu;
   return (offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0 ? std::max(frame, max_lro_bytes()) : frame;

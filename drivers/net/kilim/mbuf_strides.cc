@@ -178,8 +178,8 @@ template <bool lro>
 
 }  // namespace
 
-// As rx_burst_strides() (kilim/detail/burst/rx_strides.hh). An entry without data gives strides
-// back.
+// Receives like rx_burst_strides() (kilim/detail/burst/rx_strides.hh). An entry without data gives
+// strides back.
 template <bool lro>
 uint16_t take_strided(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   MbufStrides& s = q.strides;

@@ -28,7 +28,7 @@ uint16_t word_at(Head h, uint32_t at) noexcept {
   return v.host();
 }
 
-// Where TCP begins behind an IP header at `at`; 0: nowhere. A fragment is not cut further.
+// The offset of TCP behind an IP header at `at`; 0: there is none. A fragment is not cut further.
 uint32_t behind_ipv4(Head h, uint32_t at) noexcept {
   if (h.size() < at + ipv4_bytes || byte_at(h, at) >> 4 != 4) return 0;
   const uint32_t bytes = (byte_at(h, at) & 15) * 4;
