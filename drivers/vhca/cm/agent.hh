@@ -38,8 +38,8 @@ class Port {
   virtual bool send(const Route&, std::span<const std::byte> mad) noexcept = 0;
   // Whether a GID is in the port's table.
   [[nodiscard]] virtual bool owns(const Gid&) const noexcept = 0;
-  // Of several processes that are one adapter (Config::shared): this one listens for a service id
-  // from now on, or no more; whether another one does.
+  // Several processes may be one adapter (Config::shared). serve() says that this one listens for a
+  // service id from now on, or no more; is_served() whether another one does.
   virtual void serve(uint64_t, bool) noexcept {}
   [[nodiscard]] virtual bool is_served(uint64_t) noexcept { return false; }
   // The process at the route's end, of several that are one adapter that of the queue pair: a

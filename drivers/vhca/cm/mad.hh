@@ -48,7 +48,7 @@ enum class Attribute : uint16_t {
   apr,
 };
 
-// Of a REQ, the primary and the alternate one.
+// A path of a REQ, the primary or the alternate one.
 struct PathFields {
   be32 lids;  // 31:16 local, 15:0 remote
   uint8_t local_gid[16], remote_gid[16];

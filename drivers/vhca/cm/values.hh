@@ -81,7 +81,7 @@ constexpr uint64_t time_of(unsigned exponent) noexcept {
   return uint64_t{4096} << (exponent & 31);
 }
 
-// Of a REQ (IBTA 12.6.5).
+// What a REQ carries (IBTA 12.6.5).
 struct ConnectRequest {
   uint64_t service_id = 0;
   Route route;
@@ -103,7 +103,7 @@ struct ConnectRequest {
   std::span<const std::byte> private_data;
 };
 
-// Of a REP (IBTA 12.6.8).
+// What a REP carries (IBTA 12.6.8).
 struct AcceptRequest {
   uint32_t qpn = 0;  // of an XRC target too
   uint32_t qkey = 0;
@@ -144,7 +144,7 @@ enum class Reason : uint16_t {
   vendor_option_not_supported = 35,
 };
 
-// Of a SIDR_REQ (IBTA 12.11.1).
+// What a SIDR_REQ carries (IBTA 12.11.1).
 struct ResolveRequest {
   uint64_t service_id = 0;
   Route route;
@@ -162,7 +162,7 @@ enum class SidrStatus : uint8_t {
   redirect = 4,
   unsupported_version = 5,
 };
-// Of a SIDR_REP.
+// What a SIDR_REP carries.
 struct ResolveAnswer {
   SidrStatus status = SidrStatus::success;
   uint32_t qpn = 0;
@@ -202,7 +202,7 @@ struct Event {
   uint32_t remote_qkey = 0;  // sidr_answer too
   uint64_t remote_ca_guid = 0;
   uint32_t starting_psn = 0;
-  // As seen from here: the peer's initiator depth are our responder resources (cm.c,
+  // Both are seen from here: the peer's initiator depth is our responder resources (cm.c,
   // cm_format_req_event()).
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint8_t retry_count = 0, rnr_retry_count = 0;
