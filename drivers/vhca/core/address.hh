@@ -23,7 +23,7 @@ struct Addresses {
   // core/roce_gid_mgmt.c); one of version 4 is mapped into version 6.
   std::array<Gid, most_ips> ips{};
   uint8_t ip_count = 0;
-  // Of several processes that are one adapter, with these addresses: this one's number. A queue
+  // The number of this process among several that are one adapter with these addresses. A queue
   // pair's number says whose it is.
   std::optional<uint8_t> member{};
 };
@@ -46,7 +46,7 @@ constexpr bool is_ipv4(const Gid& g) noexcept {
 constexpr bool is_group_gid(const Gid& g) noexcept {
   return g[0] == 0xff || (is_ipv4(g) && g[12] >> 4 == 0xe);
 }
-// Where frames for a group go: RFC 2464, 7, and RFC 1112, 6.4.
+// The MAC address to which frames for a group go: RFC 2464, 7, and RFC 1112, 6.4.
 constexpr Mac group_mac(const Gid& g) noexcept {
   if (!is_ipv4(g)) return {0x33, 0x33, g[12], g[13], g[14], g[15]};
   return {0x01, 0x00, 0x5e, static_cast<uint8_t>(g[13] & 0x7f), g[14], g[15]};
@@ -54,7 +54,8 @@ constexpr Mac group_mac(const Gid& g) noexcept {
 
 // The GID of index `index` of the port with this MAC: 0 is the link-local RoCE v2 one. False: none.
 bool port_gid(const Mac&, uint32_t index, Gid&) noexcept;
-// The same of an adapter's port: the one that was configured comes next, then its IP addresses.
+// The GID of index `index` of an adapter's port: behind the link-local one comes the configured
+// one, then those of its IP addresses.
 bool port_gid(const Addresses&, uint32_t index, Gid&) noexcept;
 // Whether any entry of the port's GID table is this one.
 bool is_own_gid(const Addresses&, const Gid&) noexcept;

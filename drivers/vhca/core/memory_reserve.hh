@@ -14,7 +14,7 @@ void serve_everybody() noexcept;
 // Makes the reserve whole, and has the C++ runtime ask for it. Before a call that makes something,
 // without need for a lock. False: the process has no memory, so nothing should be made.
 bool fill() noexcept;
-// As the last fill() answered, or less since.
+// What the last fill() answered; false too if some was used since.
 [[nodiscard]] bool whole() noexcept;
 // Nothing is left: the next allocation that fails ends the process.
 [[nodiscard]] bool exhausted() noexcept;

@@ -16,7 +16,7 @@ struct NamedOrder {
   Order order;
 };
 
-// Of eight, as in Order.
+// Chances out of eight, as Order counts them.
 constexpr uint8_t often = 6, half = 4, always = Order::always;
 constexpr NamedOrder orders[] = {
     {"strict", {}},

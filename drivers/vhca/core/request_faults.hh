@@ -19,7 +19,7 @@ struct RequestFaults {
   [[nodiscard]] constexpr bool strikes_next(uint64_t taken) const noexcept {
     return next != 0 && taken + 1 >= next;
   }
-  // As `taken` requests have been taken up, counting this one: whether it fails. It does so once.
+  // Says whether the request that was taken up as the `taken`-th fails. Each fails once.
   [[nodiscard]] constexpr bool strikes(uint64_t taken) noexcept {
     if (next == 0 || taken < next) return false;
     next = every == 0 ? 0 : taken + every;

@@ -281,7 +281,7 @@ struct PortAttr {
   uint32_t interface = 0;  // index of the machine's interface that is its wire; 0: none
 };
 
-// Where events of the adapter go. Called with the adapter's lock held: never blocks, never
+// The receiver of the adapter's events. Called with the adapter's lock held: never blocks, never
 // allocates.
 class EventSink {
  public:

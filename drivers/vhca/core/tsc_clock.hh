@@ -67,7 +67,7 @@ template <typename Source>
 void TscClock<Source>::anchor(uint64_t ticks, uint64_t ns) noexcept {
   measure(ticks, ns);
   uint64_t rate = measured_;
-  // Where the clock was carried a little too far it does not go back, but slower until the next
+  // A clock that was carried a little too far does not go back, but goes slower until the next
   // look.
   const uint64_t gone = ticks - ticks_.load(std::memory_order_relaxed);
   if (gone < 1ull << 31) {

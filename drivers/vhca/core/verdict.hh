@@ -21,7 +21,8 @@ enum class Again : uint8_t {
 };
 
 struct [[nodiscard]] Verdict {
-  // Of the error CQE. What waits has one too: it is written when patience has run out.
+  // The syndrome of the error CQE. A request that waits has one too: it is written when patience
+  // has run out.
   prm::Syndrome syndrome = prm::Syndrome::none;
   Again again = Again::never;
   uint8_t rnr_timer = 0;  // code of 5 bits (IBTA 9.7.5.2.8, "RNR NAK")
