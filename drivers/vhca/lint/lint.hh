@@ -175,7 +175,7 @@ class Lint final : public Observer {
   // A queue begins, starts over, ends.
   void add(Qp&);
   void add(const Srq&);
-  // The same of queues at work: what the engine has yet to take is looked at as if it were
+  // Begins to watch queues at work: what the engine has yet to take is looked at as if it were
   // announced now, what it has taken is not known.
   void join(Qp&);
   void join(const Srq&);
@@ -191,7 +191,7 @@ class Lint final : public Observer {
   // The engine's turn: receive WQEs that were posted, memory that went away.
   void look() noexcept;
 
-  // Of a queue pair that is watched: sq.pi has moved.
+  // sq.pi of a watched queue pair has moved.
   void announced(Qp&) noexcept;
   // Drained, its client may have changed what is posted (cancelled requests).
   void resumed(Qp&) noexcept;

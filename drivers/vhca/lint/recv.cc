@@ -72,7 +72,8 @@ void Lint::check_receive_room(LintRing& r, uint32_t place) noexcept {
   if (Finding f; cq != nullptr && overruns(*cq, f)) report(r, place, wqe, f);
 }
 
-// Where all receives of a ring complete; null: that depends on the queue pair, or there is none.
+// The queue in which all receives of a ring complete; null: that depends on the queue pair, or
+// there is none.
 const Cq* Lint::completes_to(const LintRing& r) const noexcept {
   if (r.srq == nullptr) return r.qp->state != QpState::err ? r.qp->recv_cq : nullptr;
   if (r.srq->cq != nullptr) return r.srq->cq;

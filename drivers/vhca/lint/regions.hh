@@ -22,7 +22,8 @@ class LintRegions {
   void add(const Mkey&);
   void remove(uint32_t index) noexcept { regions_.erase(index); }
 
-  // Where within the range memory went away since the key was registered; 0: nowhere.
+  // The address within the range at which memory went away since the key was registered; 0: none
+  // did.
   [[nodiscard]] uint64_t lost(uint32_t index, uint64_t va, uint64_t bytes) const noexcept;
 
   // Calls told(key, address) once for each key that lost memory since the last time.
