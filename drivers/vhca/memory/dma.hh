@@ -77,7 +77,7 @@ template <std::unsigned_integral T>
 [[nodiscard]] bool copy_in(void* to, Va from, std::size_t bytes) noexcept;
 [[nodiscard]] bool copy_out(Va to, const void* from, std::size_t bytes) noexcept;
 [[nodiscard]] bool copy(Va to, Va from, std::size_t bytes) noexcept;
-// The same in line, for many pieces: both are known to lie where client memory can lie.
+// Copies in line, for many pieces. Both ranges are known to lie where client memory can lie.
 [[nodiscard]] inline bool copy_within(Va to, Va from, std::size_t bytes) noexcept {
   using namespace detail;
   if (bytes >= string_move_from && fast_string_moves)

@@ -21,7 +21,7 @@ struct FourSegments {
   uint64_t length_and_key, differs;
   std::array<uint64_t, 4> address;
 };
-// Of four that lie one behind the other.
+// Reads four segments that lie one behind the other.
 [[gnu::always_inline]] inline FourSegments read_four_segments(uint64_t from) noexcept {
   // Variables, not members: the compiler keeps an asm's members in memory.
   uint64_t first, differs, other, a, b, c, d;
@@ -138,7 +138,7 @@ gone:
   return false;
 }
 
-// The same of a frame that was hashed: `second` and `third` lie in bytes 16 to 47, the hash behind
+// The entry of a frame that was hashed: `second` and `third` lie in bytes 16 to 47, the hash behind
 // twelve zeros in front of them.
 struct HashedEntry {
   __m128i second, third;

@@ -136,7 +136,8 @@ uintptr_t named_by(const int32_t& field) noexcept {
   return reinterpret_cast<uintptr_t>(&field) + static_cast<uintptr_t>(intptr_t{field});
 }
 
-// Where a guarded move whose instruction at `at` faulted goes on; 0: no guarded move is there.
+// The address at which a guarded move goes on whose instruction at `at` faulted; 0: no guarded move
+// is there.
 uintptr_t after_fault(uintptr_t at) noexcept {
   if (at >= reinterpret_cast<uintptr_t>(kilim_dma_begin) &&
       at < reinterpret_cast<uintptr_t>(kilim_dma_end))
