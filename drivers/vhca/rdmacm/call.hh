@@ -22,7 +22,7 @@ struct Call {
   int read(T& to, std::size_t bytes = sizeof(T)) const noexcept {
     return dma::copy_in(&to, Va{in}, bytes) ? 0 : -EFAULT;
   }
-  // As much as there is room for.
+  // Writes as much of the answer as there is room for.
   template <typename T>
   int answer(uint64_t to, const T& from) const noexcept {
     const std::size_t n = std::min<std::size_t>(out_bytes, sizeof(from));

@@ -38,7 +38,7 @@ Event event_of(Id& id, Multicast& group) {
 int join(State& s, Id& id, const sockaddr_storage& address, uint64_t uid, uint32_t& number) {
   if (id.stage != Stage::addr_bound && id.stage != Stage::addr_resolved) return -EINVAL;
   if (!id.is_datagram() || is_zero(address)) return -EINVAL;
-  // Of RoCE v2 groups of IPv4 alone: cma_iboe_join_multicast().
+  // RoCE v2 has groups of IPv4 alone: cma_iboe_join_multicast().
   if (address.ss_family != AF_INET) return -not_supported;
   number = 0;
   for (const auto& group : s.groups) {

@@ -64,7 +64,8 @@ void put_device(const Id& id, rdma_ucm_query_addr_resp& resp) {
   resp.pkey = htobe16(default_pkey);
 }
 
-// Of AF_IB: the service id is the port space's and the port's (rdma_get_service_id()).
+// Writes an address of AF_IB, whose service id is made of the port space and the port
+// (rdma_get_service_id()).
 void put_ib(const Id& id, const Gid& gid, const sockaddr_storage& address, void* to) {
   SockaddrIb ib{};
   ib.family = af_ib;

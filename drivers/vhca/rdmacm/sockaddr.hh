@@ -25,7 +25,7 @@ static_assert(sizeof(SockaddrIb) == 48);
 
 // Bytes of an address of its family; 0: of none that is known (the kernel's rdma_addr_size()).
 std::size_t address_bytes(const sockaddr_storage&) noexcept;
-// The same where it fits a sockaddr_in6 (rdma_addr_size_in6()).
+// Bytes of an address that fits a sockaddr_in6; 0: it does not (rdma_addr_size_in6()).
 std::size_t address_bytes_in6(const sockaddr_storage&) noexcept;
 
 // Host order. Of AF_IB the part of its service id that the mask leaves.

@@ -48,10 +48,10 @@ enum class EventType : uint32_t {
   timewait_exit,
 };
 
-// As <rdma/ib_verbs.h> numbers them, which librdmacm passes on.
+// Types by the numbers of <rdma/ib_verbs.h>, which librdmacm passes on.
 enum class CmQpType : uint8_t { rc = 2, uc = 3, ud = 4, xrc_ini = 9, xrc_tgt = 10 };
 
-// Where an id is: cma_priv.h, enum rdma_cm_state.
+// The states of an id: cma_priv.h, enum rdma_cm_state.
 enum class Stage : uint8_t {
   idle,
   addr_query,
@@ -170,7 +170,7 @@ class Locked {
  private:
   Adapter* first_;
 };
-// The same without waiting for ever: for who may have interrupted a holder.
+// Takes the locks without waiting for ever: for a caller that may have interrupted their holder.
 class TryLocked {
  public:
   TryLocked() noexcept;
@@ -209,7 +209,7 @@ uint32_t random_number(State&) noexcept;
 Id* make_id(State&, File&, uint64_t uid, rdma_ucm_port_space, CmQpType);
 // The unread events that went with it are gone; how many were read.
 uint32_t destroy_id(State&, Id&);
-// Of a file: ENOENT (none), EINVAL (another file's), as a negative errno in `error`.
+// Finds an id of a file. `error` becomes -ENOENT if there is none, -EINVAL if it is another file's.
 Id* find_id(State&, const File&, uint32_t number, int& error) noexcept;
 void destroy_all(State&, File&);
 

@@ -24,7 +24,7 @@ int resolve_address(State&, Id&, const sockaddr_storage* source, const sockaddr_
 int resolve_route(State&, Id&);
 // The way to the id's peer, for the connection manager.
 cm::Route route_of(const Id&) noexcept;
-// Of the id's device: enum ib_mtu, 1 to 5.
+// Path MTU of the id's device: enum ib_mtu, 1 to 5.
 uint8_t path_mtu_of(const Adapter&);
 // The entry of the port's GID table; 0 where it is none.
 uint8_t gid_index_of(const Hca&, const Gid&) noexcept;
