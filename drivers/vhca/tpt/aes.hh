@@ -21,7 +21,7 @@ struct AesKey {
   alignas(16) AesBlock encrypt[15]{};
   alignas(16) AesBlock decrypt[15]{};
 
-  // Of 16 or 32 bytes.
+  // Makes the key schedule of a key of 16 or 32 bytes.
   static AesKey of(std::span<const std::byte> key) noexcept;
 };
 

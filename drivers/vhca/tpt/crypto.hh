@@ -67,7 +67,7 @@ struct Crypto {
   [[nodiscard]] bool holds(uint64_t begin, uint64_t bytes) const noexcept {
     return begin < uint64_t{1} << 48 && begin + bytes <= data_bytes;
   }
-  // Of the unit that is so many behind the first: the tweak counts them.
+  // The number of the unit that is `index` units behind the first: the tweak counts them.
   [[nodiscard]] AesBlock number(uint64_t index) const noexcept;
 };
 

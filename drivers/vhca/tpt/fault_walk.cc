@@ -10,7 +10,7 @@ namespace kilim::vhca {
 
 namespace {
 
-// As many as take some ten milliseconds. The kernel has no limit; a client could keep it busy.
+// Entries that take some ten milliseconds. The kernel has no limit; a client could keep it busy.
 constexpr uint32_t most_entries = 1u << 24;
 
 // The first word of any entry, whatever the key's kind: of entries with a fixed size it is reserved

@@ -21,7 +21,7 @@ class FaultWalk {
 
   // Brings in what the handler finds behind a segment. Not ok: it gives up, and the request ends.
   Verdict serve(uint32_t key, uint64_t address, uint64_t bytes) noexcept;
-  // Of all segments so far; what it takes for memory that needs no page is among them.
+  // Bytes of all segments so far, memory that it takes for pinned among them.
   [[nodiscard]] uint64_t mapped() const noexcept { return mapped_; }
 
  private:

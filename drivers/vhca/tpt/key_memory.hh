@@ -36,7 +36,7 @@ class KeyMemory {
   bool reading_ = true;
   Walk walk_;
   Piece piece_{0, 0, nullptr};
-  // Where the key is encrypted on this side:
+  // The state of decrypting or encrypting, if the key is encrypted on this side:
   const XtsKey* crypto_keys_ = nullptr;  // null: it is not
   enum class Stage : uint8_t { closed, reads, writes } open_ = Stage::closed;
   CryptoStage stage_;

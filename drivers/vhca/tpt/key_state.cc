@@ -28,8 +28,8 @@ constexpr Verdict is_free{Syndrome::mw_bind, "the key is free"};
 constexpr Verdict not_free{Syndrome::mw_bind, "the key is not free"};
 constexpr Verdict no_local{Syndrome::mw_bind, protection::rights.why};
 constexpr Verdict free_local{Syndrome::mw_bind, protection::free.why};
-// Of the receive WQE (IBTA 9.9, errors of the responder); the requester hears of a remote access
-// error.
+// Verdicts for the receive WQE (IBTA 9.9, errors of the responder); the requester hears of a remote
+// access error.
 constexpr Verdict no_remote{Syndrome::local_access, protection::rights.why};
 constexpr Verdict free_remote{Syndrome::local_access, protection::free.why};
 

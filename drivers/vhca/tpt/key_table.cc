@@ -30,8 +30,8 @@ uint64_t spread(uint64_t x) noexcept {
 
 // Small indices are the firmware's own; 0x1 with tag 0 is the key that ends a receive list.
 constexpr uint32_t lowest_index = 0x1000;
-// As low as on a card: libmlx5 takes bits 29:28 of a key that comes within a completion (a message
-// with its address, say) for a flag of that completion.
+// Indices are as low as on a card: libmlx5 takes bits 29:28 of a key that comes within a completion
+// (a message with its address, say) for a flag of that completion.
 constexpr uint32_t seeded_range = 0x7ffff;
 constexpr uint32_t most_keys = 1u << 23;
 constexpr uint32_t lowest_psv = 0x100, seeded_psvs = 0xffff, most_psvs = 1u << 20;

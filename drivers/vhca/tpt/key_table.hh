@@ -64,7 +64,7 @@ class KeyTable {
   // a key.
   [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
 
-  // Where signatures begin.
+  // The values with which signatures begin.
   ObjectTable<Psv>& psvs() noexcept { return psvs_; }
   [[nodiscard]] const ObjectTable<Psv>& psvs() const noexcept { return psvs_; }
   // Whether the domain is not signed, or its PSV is there and of the same owner.

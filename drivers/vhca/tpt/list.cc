@@ -63,8 +63,8 @@ void compile_klm(Mkey& m) noexcept {
   m.span_count = static_cast<uint32_t>(span - m.spans.get());
 }
 
-// As far ahead of the last one a span is looked for one by one: lists are gone through in order, by
-// requests that follow each other too.
+// Spans that are looked at one by one behind the last one found: lists are gone through in order,
+// by requests that follow each other too.
 constexpr uint32_t ahead = 8;
 
 }  // namespace

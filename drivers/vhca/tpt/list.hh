@@ -16,8 +16,8 @@ namespace kilim::vhca {
 // Sets the fields of Mkey that follow from the list.
 void compile_list(Mkey&) noexcept;
 
-// Of a compiled list that is valid: the first span that ends behind `at`; span_count: none. In
-// order it is found without a search.
+// Finds the first span of a valid compiled list that ends behind `at`; span_count: there is none.
+// Offsets in rising order need no search.
 uint32_t find_span(Mkey&, uint64_t at) noexcept;
 
 // What lies at offset `at` of the key: the entry's key, address there, and how many bytes of it

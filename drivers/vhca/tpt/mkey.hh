@@ -15,8 +15,8 @@
 
 namespace kilim::vhca {
 
-// Where one list entry lies in the key's address space, in host order: made from the raw list when
-// the list is first walked after a change.
+// One list entry's place in the key's address space, in host order: made from the raw list when the
+// list is first walked after a change.
 struct ListSpan {
   uint64_t end = 0;  // offset behind this entry (in one repetition of a strided list)
   uint64_t address = 0;
@@ -78,7 +78,7 @@ struct Mkey {
   [[nodiscard]] bool is_signed() const noexcept { return signature != nullptr && signature->on; }
   // Users name bytes as they are on the wire, of which memory has something else.
   [[nodiscard]] bool converts() const noexcept { return is_signed() || crypto != nullptr; }
-  // Where bytes are encrypted: next to memory, or on the wire's side of signatures.
+  // Bytes are encrypted next to memory, or on the wire's side of signatures.
   [[nodiscard]] bool crypto_by_memory() const noexcept {
     return crypto != nullptr && (crypto->by_memory || !is_signed());
   }

@@ -45,7 +45,7 @@ void OdpStats::leave() noexcept {
     sub(c, own_.value[index(c)].load(std::memory_order_relaxed));
 }
 
-// Of shared values this process's part is kept as well.
+// Adds to the shared values, and keeps this process's own part beside them.
 void OdpStats::change(OdpCounter c, uint64_t by) noexcept {
   if (by == 0) return;
   if (values_ != &own_) own_.value[index(c)].fetch_add(by, std::memory_order_relaxed);

@@ -33,7 +33,7 @@ inline constexpr std::size_t odp_standard_counters = 7;
 // "num_page_faults".
 const char* odp_counter_name(OdpCounter) noexcept;
 
-// Where the values lie. Zeroes are a fresh one.
+// The values, which may lie in shared memory. All zero is a fresh one.
 struct OdpValues {
   std::array<std::atomic<uint64_t>, odp_counters> value;
 };

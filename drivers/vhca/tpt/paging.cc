@@ -27,7 +27,7 @@ PageRange range_of(const PagedRegion::Shape& s) noexcept {
   return PageRange::of(s.va, s.bytes, s.unit);
 }
 
-// As the kernel's fault handler answers.
+// Touches a range; answers with the errno of the kernel's fault handler.
 int touch(const PageRange& r, bool write) noexcept {
   Va at{r.start};
   uint64_t bytes = r.end - r.start;

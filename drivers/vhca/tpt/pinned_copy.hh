@@ -10,8 +10,8 @@
 
 namespace kilim::vhca {
 
-// As dma::copy_in() and dma::copy_out() within one region. False: the memory is not mapped, or the
-// kernel does not allow it, which is said once.
+// Copy within one region like dma::copy_in() and dma::copy_out(). False: the memory is not mapped,
+// or the kernel does not allow it, which is said once.
 bool read_pinned(void* to, uint64_t from, uint64_t bytes) noexcept;
 bool write_pinned(uint64_t to, const void* from, uint64_t bytes) noexcept;
 

@@ -30,9 +30,9 @@ inline constexpr Verdict handler =
     error("the kernel does not find the missing page through the key");
 // The page is coming: the same access again.
 inline constexpr Verdict page{prm::Syndrome::local_prot, "page is not there yet", Again::page};
-// Where none may be, or without where its signatures begin.
+// A signed key where none may be used, or one without the value with which its signatures begin.
 inline constexpr Verdict signature = error("a signed key cannot be used so");
-// Without what says how, or without the object with the keys.
+// An encrypted key without the rule that says how, or without the object that has the keys.
 inline constexpr Verdict crypto = error("an encrypted key cannot be used so");
 inline constexpr Verdict crypto_begin = error("data arrive from within a block of a data unit on");
 

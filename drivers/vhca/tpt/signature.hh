@@ -15,7 +15,7 @@
 
 namespace kilim::vhca {
 
-// Where a signature begins: set by SET_PSV, named by a BSF.
+// The value with which a signature begins: set by SET_PSV, named by a BSF.
 struct Psv {
   Pdn pd;
   uint64_t value = 0;
@@ -55,7 +55,7 @@ struct SignDomain {
     const uint64_t whole = block + bytes();
     return place / whole * block + std::min<uint64_t>(place % whole, block);
   }
-  // Where the block begins that this byte of data is of.
+  // The offset at which the block of this byte of data begins.
   [[nodiscard]] uint64_t block_start(uint64_t data) const noexcept {
     return block == 0 ? data : data / block * block;
   }

@@ -8,8 +8,8 @@
 
 namespace kilim::vhca {
 
-// As move_bytes(), which has checked both lists and brought their pages in. Wrong signatures do not
-// stop it: they go to the key table's list of errors.
+// Moves bytes for move_bytes(), which has checked both lists and brought their pages in. Wrong
+// signatures do not stop it: they go to the key table's list of errors.
 void move_signed(const Translator&, const SegmentList& from, const SegmentList& to, uint64_t bytes,
                  Transfer&) noexcept;
 

@@ -121,8 +121,8 @@ class Pieces {
     const PageLock lock;
     return !is_there(piece, writes());
   }
-  // Of a signed key the handler knows nothing either, but a reliable connection's data is all that
-  // is asked for: its memory is brought in as it lies.
+  // The kernel's handler knows nothing of a signed key either, but a reliable connection's data is
+  // all that is asked for: its memory is brought in as it lies.
   Verdict bring_in_each() noexcept {
     ListWalk walk = again_;
     Piece piece;

@@ -58,7 +58,7 @@ Verdict page_in(const Translator&, const SegmentList&, uint64_t bytes) noexcept;
 // Copies the first `bytes` bytes of `from` over the first of `to`. Both are as long at least.
 Transfer move_bytes(const Translator&, const SegmentList& from, const SegmentList& to,
                     uint64_t bytes) noexcept;
-// The same from and to the adapter's own memory.
+// Gather into, and scatter from, the adapter's own memory.
 Transfer gather_bytes(const Translator&, const SegmentList& from, std::byte* to,
                       uint64_t bytes) noexcept;
 Transfer scatter_bytes(const Translator&, const std::byte* from, uint64_t bytes,

@@ -57,8 +57,8 @@ class Walk {
   // The pieces are memory of which the wire has something else: signatures are added or taken away,
   // or it is encrypted.
   [[nodiscard]] bool is_signed() const noexcept { return signed_; }
-  // Of the direct key, or the null key, behind the piece that next() gave last: a direct key's
-  // frame was left with its one piece, the null key's stays as long as more of them follow.
+  // The index of the direct key, or the null key, behind the piece that next() gave last. A direct
+  // key's frame was left with its one piece, the null key's stays as long as more of them follow.
   [[nodiscard]] uint32_t piece_index() const noexcept {
     const bool null = depth_ > 0 && frames_[depth_ - 1u].key->mode == KeyMode::null;
     return frames_[null ? depth_ - 1u : depth_].key->index();
