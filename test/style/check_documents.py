@@ -7,7 +7,7 @@ doc/design/README.md lists, has at most 6 KB, the guide to the virtual HCA 12 KB
 files and headings. In guides and design pages a file's name and a `ns::name` in backticks exist: in a guide in a public header (or
 what it includes), in a design page in any.
 
-Usage: check_documents.py ROOT [--write]   --write: adds a line for each decision that lacks one
+Usage: check_documents.py ROOT [--write]   --write: adds a line for each decision and design page that lacks one
        check_documents.py --selftest"""
 
 import glob
@@ -130,7 +130,7 @@ def link_faults(root, page):
 
 
 def title_of(root, page):
-    words = re.sub(r"^# \d{4}[.:]?\s*", "", read(root, page).splitlines()[0])
+    words = re.sub(r"^# (\d{4}[.:]?\s*)?", "", read(root, page).splitlines()[0])
     return words[:1].upper() + words[1:]
 
 
@@ -149,6 +149,20 @@ def index_faults(root, write):
     if write:
         with open(os.path.join(root, INDEX), "w", encoding="utf-8") as f:
             f.write(index)
+
+
+def list_pages(root):
+    """Adds a line for each page of design that lacks one to the table of their README."""
+    index = read(root, f"{DESIGN}/README.md")
+    for page in pages(root, f"{DESIGN}/*.md"):
+        name = os.path.basename(page)
+        if name != "README.md" and f"]({name})" not in index:
+            row = f"| [{name[:-3].replace('-', ' ')}]({name}) | {title_of(root, page)} |\n"
+            at = index.rfind("\n| ") + 1
+            end = index.find("\n", at) + 1
+            index = index[:end] + row + index[end:]
+    with open(os.path.join(root, f"{DESIGN}/README.md"), "w", encoding="utf-8") as f:
+        f.write(index)
 
 
 def size_faults(root):
@@ -180,6 +194,8 @@ def figure_faults(root):
 
 def faults(root, write=False):
     tree = Tree(root)
+    if write:
+        list_pages(root)
     yield from index_faults(root, write)
     yield from size_faults(root)
     yield from figure_faults(root)
@@ -199,7 +215,7 @@ PLANTED = (
     (f"{DESIGN}/x.md", "`room/z.hh`", "there is no file room/z.hh"),
     (f"{DESIGN}/x.md", "`y.cc`", "there is no file y.cc"),
     (f"{DESIGN}/x.md", "x" * DESIGN_BYTES + "x", "more than 6144 bytes"),
-    (f"{DESIGN}/y.md", "", "does not list y.md"),
+    (f"{DESIGN}/y.md", "# Y\n", "does not list y.md"),
     ("doc/guides/vhca.md", "x" * DEVICE_GUIDE_BYTES + "x", "more than 12288 bytes"),
     ("doc/x.md", "[a](y.md)", "the link leads to no file: y.md"),
     ("doc/x.md", "[a](#there)\n# Not there\n", "the link leads to no heading: #there"),
@@ -213,7 +229,7 @@ PLANTED = (
 SOUND = {
     "README.md": "<!-- numbers: begin -->\n| 2.5 |\n<!-- numbers: end -->\n", "doc/performance.md": "2.5\n",
     INDEX: "| [0001](0001-a.md) | A | holds |\n", "doc/decisions/0001-a.md": "# 0001 A\n",
-    f"{DESIGN}/README.md": "[x](x.md)\n", f"{DESIGN}/x.md": "# X\n", "doc/guides/x.md": "# X\n",
+    f"{DESIGN}/README.md": "| a | b |\n| [x](x.md) | X |\n", f"{DESIGN}/x.md": "# X\n", "doc/guides/x.md": "# X\n",
     "lib/kilim/room.hh": '#include "kilim/detail/room/x.hh"\n', "lib/kilim/detail/room/y.hh": "namespace kilim::room {\nstruct Apart;\n}\n",
     "lib/kilim/detail/room/x.hh": "namespace kilim::inline v1::room {\nstruct Thing {\n  void act();  // Other\n};\n}\n",
     "drivers/inner/z.hh": "namespace kilim::inner {\nstruct Hidden;\nstruct Thing;\n}\n",
@@ -229,6 +245,8 @@ def selftest():
                     f.write(content)
             found = list(faults(root))
             assert [] == found if wanted is None else len(found) == 1 and wanted in found[0], (page, text[:60], found)
+            if "does not list" in (wanted or ""):
+                assert list(faults(root, write=True)) == [] and read(root, f"{DESIGN}/README.md").endswith("| [y](y.md) | Y |\n")
             if "no line for" in (wanted or ""):
                 assert list(faults(root, write=True)) == [] and "| [0002](0002-b.md) | B | holds |" in read(root, INDEX)
     return 0
