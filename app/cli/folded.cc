@@ -14,7 +14,7 @@ std::size_t lead_of(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-// Where what follows a line of two columns stands; of one column its beginning.
+// The column in which a folded line goes on: the second column's begin, or that of the only one.
 std::size_t indent_of(std::string_view line) {
   const std::size_t lead = lead_of(line), gap = line.find("  ", lead);
   const std::size_t column = std::min(line.find_first_not_of(' ', gap), line.size());
@@ -47,8 +47,8 @@ class Folder {
   }
 
  private:
-  // Where a line that is too long ends. A word that does not fit where it stands begins farther
-  // left.
+  // The place at which a line that is too long is cut. A word that does not fit where it stands
+  // begins farther left.
   static std::size_t cut_of(std::string& line) {
     const std::size_t cut = line.rfind(' ', columns), lead = lead_of(line);
     if (cut != std::string::npos && cut > lead) return cut;

@@ -122,7 +122,7 @@ template <typename O, std::size_t n>
 std::string help_of(const Row<O> (&rows)[n]) {
   return help_of(spellings(rows));
 }
-// The same two columns, for other lists of a help text.
+// A line of two columns like those of the options, for other lists of a help text.
 std::string help_line(std::string_view left, std::string_view right);
 
 // Prints, and gives the exit code.
