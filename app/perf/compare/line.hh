@@ -45,7 +45,7 @@ struct Line {
 };
 
 std::span<const Line* const> lines() noexcept;
-// Those of test packet, whose peer is the floor loop; without AVX2 there are fewer.
+// The lines of test packet, whose peer is the floor loop; without AVX2 there are fewer.
 std::span<const Line> packet_lines() noexcept;
 // What the device costs, which is counted and not timed.
 std::span<const Line* const> device_lines() noexcept;

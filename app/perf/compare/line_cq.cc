@@ -74,7 +74,7 @@ uint32_t prepare_theirs(Rig& r, const Case&) {
   return ready;
 }
 
-// Where the completions of a round are left for the program to look at.
+// The completions of a round, left for the program to look at.
 std::array<queue::Completion, round_requests> done;
 std::array<ibv_wc, round_requests> wc;
 struct Seen {

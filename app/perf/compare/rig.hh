@@ -103,7 +103,7 @@ struct Rig {
 
   std::unique_ptr<std::byte[], RigDestroy> memory;
   mlx5::VerbsMr region;
-  // The same pieces of `memory` in either form, and where each is written to.
+  // Pieces of `memory` in the form of either side, and the target of each.
   struct Ours {
     queue::Sge piece;
     uint64_t target, id;
