@@ -28,7 +28,7 @@ inline ibv_context* open_context(const char* name) {
   return context;
 }
 
-// Of every frame: addresses, IPv4, UDP, whose checksum is right where the rest is zeros.
+// The headers of every frame: addresses, IPv4, UDP, whose checksum is right if the rest is zeros.
 inline constexpr uint8_t frame_headers[42]{
     2, 0,  0,  0,    0,    9,  2, 0, 0, 0,  0, 1, 8, 0, 0x45, 0, 0, 50, 0,  0,    0,
     0, 64, 17, 0x66, 0xb9, 10, 0, 0, 1, 10, 0, 0, 2, 4, 0,    4, 1, 0,  30, 0xe3, 0xae};

@@ -44,7 +44,7 @@ struct SpreadQueue {
     }
     return true;
   }
-  // As many posted as came; false: something failed.
+  // Posts as many receives as frames came; false: something failed.
   bool turn_over(End& end, uint32_t& came) const {
     ibv_wc wc[round_requests];
     const int n = ibv_poll_cq(cq.get(), round_requests, wc);

@@ -8,9 +8,9 @@
 
 namespace kilim::perf {
 
-// Of packets that ask the device for something; for processors with AVX2.
+// Lines of packets that ask the device for something; for processors with AVX2.
 std::span<const Line> word_lines() noexcept;
-// Of packets that are received in another form.
+// Lines of packets that are received in another form.
 std::span<const Line> form_lines() noexcept;
 
 }  // namespace kilim::perf
