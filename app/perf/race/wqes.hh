@@ -9,8 +9,9 @@
 
 namespace kilim::race {
 
-// Of packets of several mbufs and TSO (1), with tags (2), of all of it (3), with checksums each.
-// Prints how many packets each difference met; returns an empty string, or the first fault.
+// Compares the WQEs of packets with several mbufs and TSO (`number` 1), with tags (2), or with all
+// of it (3), with checksums each. Prints how many packets each difference met; returns an empty
+// string, or the first fault.
 std::string compare_wqes(uint32_t packets, uint32_t number);
 
 }  // namespace kilim::race
