@@ -35,7 +35,7 @@ std::unique_ptr<std::byte[], RigDestroy> pages(std::size_t bytes) {
   return std::unique_ptr<std::byte[], RigDestroy>(new (std::align_val_t{4096}) std::byte[bytes]{});
 }
 
-// Of an entry's piece: neighbours in the list are none in memory.
+// The offset of an entry's piece. Neighbours in the list are none in memory.
 std::size_t place_of(uint32_t entry) noexcept {
   return std::size_t{entry} * 193 % Crowd::most_entries * Crowd::entry_bytes;
 }

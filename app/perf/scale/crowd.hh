@@ -54,7 +54,7 @@ class Crowd {
   bool post_atomic(uint32_t n);
   // All pieces of the key by one WRITE.
   bool post_list();
-  // The same by memcpy.
+  // Copies all pieces of the key by memcpy.
   void copy_list() noexcept;
   // Takes the completions that are due; false: there is one missing, or one failed.
   bool drain();

@@ -240,7 +240,7 @@ const Line scale_idle_line = {"a turn that finds nothing / an empty poll", 0,   
 const Line scale_list_line = {
     "a piece of a long list / of a short one",      0,           1.5, of_entries,
     {"4096 entries", execute_list, post_long_list}, short_lists, true};
-// Of time alone: what lies between the two is the walk.
+// This line has time alone: what lies between the two is the walk.
 const Line scale_copy_line = {
     "a piece of a long list / its memcpy",          0,      0,   of_entries,
     {"4096 entries", execute_list, post_long_list}, copies, true};

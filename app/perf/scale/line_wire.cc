@@ -104,7 +104,7 @@ bool Ends::specs(Kind kind, std::string& one, std::string& other) {
   return first && second;
 }
 
-// As in a turn of the device that sends, and in as many of the device that receives as it takes.
+// Does what a turn of the sending device does, and as many turns of the receiving one as it takes.
 bool cross(vhca::Wire& from, vhca::Wire& to, const Frame& frame, uint32_t n) {
   from.cork(true);
   for (uint32_t i = 0; i < n; i++)
