@@ -6,7 +6,7 @@
 namespace kilim::perf {
 namespace {
 
-// As perftest's --inline_recv chooses: the entry that holds so much.
+// Chooses the entry that holds so much, like perftest's --inline_recv.
 constexpr uint32_t cqe_bytes(uint32_t inline_recv) noexcept {
   return inline_recv != any_inline && inline_recv > 32 ? 128 : 64;
 }

@@ -110,7 +110,7 @@ void Side::fail_by(const queue::Completion& c) {
 
 // ---- receives
 
-// As many as there are slots: each of them has a place of its own.
+// Posts as many receives as there are slots: each has a place of its own.
 void Side::post_receives(uint32_t queue) noexcept {
   Lane& lane = *lanes_[queue];
   const uint32_t most = agreement_.check ? slots_.count : lane.rq().geometry().wqe_count;
@@ -199,7 +199,7 @@ void Side::begin_round(uint32_t bytes) noexcept {
   }
 }
 
-// Of messages 0 to `messages` - 1, the last one that went there.
+// Says whether the slot holds the last of messages 0 to `messages` - 1 that went there.
 bool Side::slot_holds_last(uint32_t queue, uint32_t slot, uint64_t messages) noexcept {
   const auto memory = open(slots_.at(queue, slot), bytes_);
   if (slot >= messages)

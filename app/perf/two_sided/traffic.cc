@@ -18,7 +18,7 @@ constexpr uint32_t most_unsignalled = 64;
 // Bytes without a completion: patience is for the next completion, not for half a gigabyte.
 constexpr uint64_t most_unheard = 4 << 20;
 
-// Where the messages of a queue begin and where they lead.
+// The source and the target of the messages of a queue.
 struct Places {
   const Slots& slots;
   uint32_t queue;
@@ -68,7 +68,8 @@ class Round {
   }
 
  private:
-  // Where the time is over, what nobody will hear of is followed by one that somebody does.
+  // When the time is over, unsignalled messages are followed by a signalled one, so that their end
+  // is heard of.
   [[nodiscard]] uint64_t allowed(const Lane& l) const noexcept {
     const uint64_t room = depth_ - (l.posted - l.done);
     if (over_) return std::min<uint64_t>(room, l.posted != l.signalled ? 1 : 0);
