@@ -22,7 +22,7 @@ port::Port* own_port(Session& s, const std::string& word) {
   return nullptr;
 }
 
-// The same, stopped.
+// The port of this name if it is stopped; null after a sentence, or if there is none.
 port::Port* stopped_port(Session& s, const std::string& word) {
   port::Port* p = own_port(s, word);
   if (p == nullptr || !p->started()) return p;
@@ -63,7 +63,7 @@ void set_csum(Session& s, const Line& line) {
   show_csum_of(s, number_of(line.word(4)));
 }
 
-// Of these the lcore is told by testpmd too where no device can.
+// Checksums that no device computes; testpmd, too, keeps them to the lcore.
 void set_csum_in_vain(Session& s, const Line& line) {
   if (stopped_port(s, line.word(4)) == nullptr) return;
   if (line.word(3) == "hw")

@@ -24,7 +24,8 @@ void start_ports(Session& s, const Line& line) {
 void stop_ports(Session& s, const Line& line) {
   s.stop_ports(s.ports_of(line.word(2)));
 }
-// As a driver that is made anew: which frames come, and how they are spread, is as at first.
+// Resets a port to what a new driver has: which frames come, and how they are spread, is as at
+// first.
 void reset_port(Session& s, uint32_t n) {
   const PortRef& p = s.port(n);
   if (p.native == nullptr) {

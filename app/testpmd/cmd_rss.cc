@@ -17,7 +17,7 @@
 namespace kilim::testpmd {
 namespace {
 
-// As ethdevs: where all ports have one queue nothing is spread.
+// Says whether a port spreads frames. With one queue it spreads none, like an ethdev.
 bool spreads(Session& s, uint32_t port) {
   return s.forwarder().sizes_of(port).rxq > 1;
 }
@@ -84,7 +84,7 @@ void say_key_error(int error) {
     std::fprintf(stderr, "operation failed - diag=%d\n", -error);
 }
 
-// As testpmd, which makes the named kind the only one.
+// Sets the key and makes the named kind the only one, as testpmd does.
 void config_key(Session& s, const Line& line) {
   const auto list = s.ports_of(line.word(2));
   if (list.empty()) return;

@@ -26,7 +26,7 @@ class Control {
 
   // Blocks until the run is over and all lanes have ended.
   Report run();
-  // The same in parts, where the main lcore has other work meanwhile and does not forward: begin(),
+  // A run in parts, for a main lcore that has other work meanwhile and does not forward: begin(),
   // tick() every few milliseconds until over(), end(), which ends the run if it goes on.
   void begin() noexcept;
   void tick() noexcept;

@@ -64,7 +64,7 @@ class Forwarder {
   // True: a single lcore forwards and controls.
   [[nodiscard]] bool alone() const noexcept { return alone_; }
 
-  // Of packets, and of headers where the mode has such.
+  // The pools of packets, and of headers if the mode has such.
   [[nodiscard]] std::vector<pool::Pool*> pools() noexcept;
   // True: what the port sends comes out at a port of this process, by a cable.
   [[nodiscard]] bool ends_here(uint32_t port) const;
@@ -84,7 +84,8 @@ class Forwarder {
   // Counts of streams and lanes begin anew from here; safe while lanes run.
   void clear_counts() noexcept;
 
-  // Of RTE_ETH_RSS_*, what a Kilim port can do here; levels where its bursts may see into tunnels.
+  // The bits of RTE_ETH_RSS_* that a Kilim port can do here; levels if its bursts may see into
+  // tunnels.
   [[nodiscard]] uint64_t native_rss_of(uint32_t port) const noexcept;
   // What further starts of an ethdev ask for; ports are as they are.
   void note_spread(uint64_t rss_hf) noexcept { options_.rss_hf = rss_hf; }
@@ -149,7 +150,7 @@ class Forwarder {
   struct FreeMempool {
     void operator()(rte_mempool* m) const noexcept;
   };
-  // Where an ethdev takes part buffers are mbufs; else they lie in an arena of their own.
+  // Buffers are mbufs if an ethdev takes part; else they lie in an arena of their own.
   std::unique_ptr<rte_mempool, FreeMempool> mempool_;
   std::optional<pool::MbufPool> mbufs_;
   std::optional<pool::ArenaMemory> memory_;

@@ -172,8 +172,8 @@ uint64_t Forwarder::native_rss_of(uint32_t port) const noexcept {
   return native_rss(~uint64_t{0}) | (sees ? RTE_ETH_RSS_LEVEL_MASK : 0);
 }
 
-// Of ports with several queues; a key and a table that were given at the prompt stay. One queue may
-// follow several.
+// Sets how ports with several queues spread; a key and a table that were given at the prompt stay.
+// One queue may follow several.
 std::optional<Exit> Forwarder::set_spreads() {
   for (uint32_t n = 0; n < ports_.size(); n++) {
     port::Port* p = ports_[n].native;

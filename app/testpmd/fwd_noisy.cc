@@ -52,8 +52,8 @@ uint32_t flush(Stream& s) noexcept {
   return static_cast<uint32_t>(n);
 }
 
-// As testpmd's: the row holds its size, and what comes pushes as many out of it at the front. The
-// row was made with room for a burst more: a burst allocates nothing.
+// Works like testpmd's: the queue holds its size, and what comes pushes as many out of it at the
+// front. The row was made with room for a burst more: a burst allocates nothing.
 uint32_t run_noisy(Stream& s) noexcept {
   const uint32_t buffer = s.modes == nullptr || s.pieces > 1 ? 0 : s.modes->noisy_buffer;
   if (buffer == 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the headers of a frame lie, as far as its first piece has them whole. Pure functions over
-// untrusted bytes, any thread.
+// The places of the headers of a frame, as far as its first piece has them whole. Pure functions
+// over untrusted bytes, any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace kilim::testpmd {
 inline constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_vlan = 0x8100,
                           type_qinq = 0x88a8, type_arp = 0x0806;
 inline constexpr uint8_t protocol_icmp = 1, protocol_tcp = 6, protocol_udp = 17;
-// Of a frame over IPv4 without options.
+// Bytes of headers of a UDP frame over IPv4 without options.
 inline constexpr uint32_t udp_header_bytes = 14 + 20 + 8;
 
 inline uint16_t get16(const std::byte* at) noexcept {

@@ -91,7 +91,7 @@ struct Link {
   std::string speed;
 };
 
-// As rte_eth_link_speed_to_str(), which is experimental.
+// Says what rte_eth_link_speed_to_str() says, which is experimental.
 std::string speed_text(uint32_t mbps) {
   if (mbps == 0) return "None";
   if (mbps == RTE_ETH_SPEED_NUM_UNKNOWN) return "Unknown";

@@ -72,7 +72,7 @@ void renumber(Options& o, std::span<const uint32_t> before) {
     o.stopped.push_back(old >= stopped.size() || stopped[old]);
     if (n < bits && (old >= bits || (mask >> old & 1) != 0)) o.portmask |= uint64_t{1} << n;
   }
-  // As no mask at all, which ports that come later are in too.
+  // An all-ones mask means no mask, so that hot-plugged ports are included.
   const uint64_t all = before.size() < bits ? (uint64_t{1} << before.size()) - 1 : ~uint64_t{0};
   if (o.portmask == 0 || o.portmask == all) o.portmask = ~uint64_t{0};
   const auto forwarding = o.portlist.empty()

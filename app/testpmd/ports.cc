@@ -117,7 +117,8 @@ Status set_up_ethdev(uint16_t ethdev, const EthdevSetup& setup, std::string& why
   const auto txq = static_cast<uint16_t>(s.txq);
   if (const int e = rte_eth_dev_configure(ethdev, rxq, txq, &conf); e != 0)
     return failed_step("rte_eth_dev_configure", e, why);
-  // As testpmd, and afterwards as it was set; a driver without it says so by itself.
+  // The first start is promiscuous, as in testpmd; later ones keep what was set. A driver without
+  // it says so by itself.
   if (first) (void)rte_eth_promiscuous_enable(ethdev);
   const auto node = static_cast<unsigned>(rte_eth_dev_socket_id(ethdev));
   for (uint16_t q = 0; q < rxq; q++)

@@ -27,7 +27,7 @@ struct PortRef {
 std::vector<PortRef> find_ports();
 
 std::string name_of(const PortRef& p);
-// Of the device: "vhca0", or the ethdev's driver.
+// The name of the device: "vhca0", or the ethdev's driver.
 std::string device_of(const PortRef& p);
 Mac mac_of(const PortRef& p);
 // Counts since the port was made, or since an ethdev's driver began to count.

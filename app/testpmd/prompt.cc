@@ -95,7 +95,7 @@ struct Instruction {
 };
 extern Instruction instruction;
 
-// As the callback of a whole line `cl` is set. Without it `out` is where the address of the token
+// `cl` is set in the callback of a whole line. Without it `out` is where the address of the token
 // goes that `place` stands for (cmdline_parse.h, dynamic tokens).
 void on_line(void* out, cmdline* cl, void* place) {
   if (cl != nullptr) {

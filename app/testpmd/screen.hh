@@ -17,7 +17,7 @@ struct ScreenLook {
   bool colour = false;  // of the terminal
   bool utf8 = false;    // block characters for the picture of the last minute
 };
-// As the environment says: TERM, NO_COLOR, LANG.
+// Reads the look from the environment: TERM, NO_COLOR, LANG.
 ScreenLook screen_look();
 
 // At most screen_lines lines; without the codes of colour each is at most screen_columns wide.

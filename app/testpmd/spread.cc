@@ -80,7 +80,7 @@ constexpr std::size_t nameless_width = 19;
 class Names {
  public:
   void add(std::string_view name) { add(name, name.size()); }
-  // As if the name were so long.
+  // Adds a name as if it were `width` long.
   void add(std::string_view name, std::size_t width) {
     constexpr std::size_t longest = 64;
     if (counted_ + 2 + width > longest) {

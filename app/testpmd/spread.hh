@@ -13,7 +13,7 @@
 
 namespace kilim::testpmd {
 
-// Of a word of `port config all rss`: "ip", "udp", "ipv4-tcp", "none". Empty: it is none.
+// The bits of a word of `port config all rss`: "ip", "udp", "ipv4-tcp", "none". Empty: it is none.
 std::optional<uint64_t> rss_of(std::string_view word);
 // "level-inner": the kinds of `before` by this one of a tunnel's headers (RTE_ETH_RSS_LEVEL_*).
 // Empty: it is none.
@@ -25,8 +25,8 @@ uint64_t native_rss(uint64_t rss_hf) noexcept;
 // Whether the headers inside tunnels are hashed. Both levels at once, all that a port offers, are
 // none, as with net_kilim.
 bool hashes_inside(uint64_t rss_hf) noexcept;
-// As a Kilim port has it. Nothing asked: all frames go to the first queue. Key and table are those
-// of `before`, where the table fits to so many queues.
+// Makes a Kilim port's spreading. Nothing asked: all frames go to the first queue. Key and table
+// are those of `before`, if the table fits so many queues.
 flow::Rss spread_of(uint64_t rss_hf, const flow::Rss& before, uint32_t queues);
 // Their names in lines of at most 64 characters, as `show port N rss-hash` has them: whole groups
 // first; and as `show port info` has what is offered.

@@ -44,13 +44,13 @@ struct Report {
   // A forwarded packet's: program and library; the virtual device.
   [[nodiscard]] double library_cycles() const noexcept;
   [[nodiscard]] double device_cycles() const noexcept;
-  // Of the lcores' time, 0 to 1: what is in neither of the two.
+  // The share of the lcores' time, 0 to 1, that is in neither of the two.
   [[nodiscard]] double idle_share() const noexcept;
   [[nodiscard]] port::PortStats total() const noexcept;
   [[nodiscard]] uint64_t tx_dropped() const noexcept;
 };
 
-// Of the forwarder's begin, or its last clear_counts().
+// Collects what was counted since the forwarder's begin, or its last clear_counts().
 Report collect(Forwarder& f, double seconds, const Rates& rates);
 
 void print_text(std::FILE* to, const Report& r, const char* title);

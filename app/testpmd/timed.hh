@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a worker's cycles go: rounds with work of streams and devices are timed; a round that took
-// far longer than any work was preempted, and is told apart. One worker adds, any thread reads.
+// Measures where a worker's cycles go: rounds with work of streams and devices are timed; a round
+// that took far longer than any work was preempted, and is told apart. One worker adds, any thread
+// reads.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ class Line {
   Line(Words words, std::size_t rest) : words_(std::move(words)), rest_(rest) {}
   [[nodiscard]] const std::string& word(std::size_t i) const { return words_[i]; }
   [[nodiscard]] std::size_t size() const noexcept { return words_.size(); }
-  // Of a place that the row calls <n> or <port>: decimal, or hexadecimal behind 0x.
+  // The number at a place that the row calls <n> or <port>: decimal, or hexadecimal behind 0x.
   [[nodiscard]] uint32_t number(std::size_t i) const;
   [[nodiscard]] bool on(std::size_t i) const { return words_[i] == "on"; }
   // The words that <rest> stands for.
