@@ -58,7 +58,7 @@ class ProgramFile {
   Fd fd_;
 };
 
-// Where an address of the loaded program lies in the file.
+// The offset in the file of an address of the loaded program.
 uint64_t file_offset(std::span<const Elf64_Phdr> segments, uint64_t address) noexcept {
   for (const Elf64_Phdr& p : segments) {
     if (p.p_type == PT_LOAD && address >= p.p_vaddr && address - p.p_vaddr < p.p_filesz) {
