@@ -36,7 +36,8 @@ struct ReplayKey {
 };
 using Keys = std::map<uint32_t, ReplayKey>;  // by index
 
-// As a connected queue has the WQE: without what says where it goes, or how a frame begins.
+// Makes a connected queue's WQE: without the segments that say where it goes, or how a frame
+// begins.
 std::vector<std::byte> connected(lint::Bytes w, lint::QueueKind kind) {
   std::vector<std::byte> out(w.begin(), w.end());
   if (w.size() < sizeof(prm::CtrlSeg)) return out;
