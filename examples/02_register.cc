@@ -64,7 +64,7 @@ int run(device::Device& device) {
   if (!copy(**queue, source->region(), target->region(), bytes / 2))
     return refused("copy", "the device refused it");
 
-  // The same region over the other half of the memory. Its keys may change; its rights stay.
+  // The region is moved to the other half of the memory. Its keys may change; its rights stay.
   mr::Change change;
   change.translation = true;
   change.memory = {own.data() + bytes / 2, bytes / 2};
