@@ -141,14 +141,17 @@ def index_faults(root, write):
         name = os.path.basename(page)
         if f"]({name})" not in index:
             if write:
-                index = index.rstrip("\n") + f"\n| [{name[:4]}]({name}) | {title_of(root, page)} | holds |\n"
+                index += f"| [{name[:4]}]({name}) | {title_of(root, page)} | holds |\n"
             else:
                 yield f"{INDEX}:1: no line for {name}: run test/style/check_documents.py . --write"
         elif not STATES.match(rows.get(name[:4], "")):
             yield f"{INDEX}:1: the state of {name[:4]} is none of holds, superseded by N, folded into [page](...)"
     if write:
+        lines = index.splitlines()
+        numbered = [line for line in lines if re.match(r"\| \[\d{4}\]", line)]
+        head = [line for line in lines if line not in numbered]
         with open(os.path.join(root, INDEX), "w", encoding="utf-8") as f:
-            f.write(index)
+            f.write("\n".join([*head, *sorted(numbered)]) + "\n")
 
 
 def list_pages(root):
