@@ -113,8 +113,8 @@ bool comes(EthPair& p, NativeQueues& own, std::size_t bytes) {
   return own.received != before;
 }
 
-// Of MTU, header and two tags (22 bytes) a frame comes, and of a byte more it does not; without an
-// MTU it comes as long as a receive has room.
+// A frame of MTU, header and two tags (22 bytes) comes, one of a byte more does not; without an MTU
+// it comes as long as a receive has room.
 void a_native_port_has_an_mtu() {
   EthPair p;
   EQUAL_FATAL(p.start({}), 0);

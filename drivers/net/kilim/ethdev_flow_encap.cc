@@ -16,7 +16,7 @@
 namespace kilim::net {
 namespace {
 
-// Where the headers so far say what follows them; null: none does.
+// The fields in which the headers so far say what follows them; null: none does.
 struct Before {
   std::byte* type = nullptr;      // an Ethernet header or a tag
   std::byte* protocol = nullptr;  // an IP header

@@ -76,7 +76,7 @@ FlowRefusal read_gre_key(const rte_flow_item& item, flow::Match& match) {
   return take_gre_key(item, w.value, w.mask, match);
 }
 
-// Of what GRE may have, rules look at the key alone.
+// Rules look at the key alone of what a GRE header may have.
 FlowRefusal read_gre_option(const rte_flow_item& item, flow::Match& match) {
   rte_flow_item_gre_opt usual{};
   usual.key.key = 0xffffffff;

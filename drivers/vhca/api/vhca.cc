@@ -25,7 +25,7 @@ using kilim::DeviceSpec;
 using kilim::Status;
 using kilim::vhca::Attached;
 
-// Of this thread's last call; cut off where a sentence is longer.
+// The sentence of this thread's last call, cut off where it is longer.
 thread_local std::array<char, 1024> last{};
 
 int fail(int code, std::string_view sentence) noexcept {

@@ -5,18 +5,22 @@
 // as <kilim/vhca.h>; `pkg-config --cflags --libs kilim-vhca libibverbs` has what a compiler wants.
 // C99 and C++.
 //
-//     struct kilim_vhca* device;
-//     if (kilim_vhca_attach("name=vhca0,lint=warn", &device) != 0)
-//       fprintf(stderr, "%s\n", kilim_vhca_error());
-//     /* ibv_get_device_list() has "vhca0" now, beside the machine's own devices. */
+// Threads: any thread may call, unless a function says otherwise; never from signal handlers. What
+// changes or asks a device waits for its lock, never for the network. Attaching installs handlers
+// of SIGSEGV and SIGBUS in the process: memory that a work request names may be gone, and its
+// completion says so; faults of others go to the handlers that were there before. A program links
+// this library or libkilim, which has a device of its own (devarg hca=), not both.
 //
-// A function that returns int returns a negative errno where it fails, and kilim_vhca_error() has a
-// sentence then. Each takes a device that kilim_vhca_attach() gave. Any thread, unless said
-// otherwise; those that change or ask a device wait for its lock, never for the network. Not from
-// signal handlers. Attaching installs handlers of SIGSEGV and SIGBUS in the process: memory that a
-// work request names may be gone, and its completion says so; faults of others go to the handlers
-// that were there before. A program links this library or libkilim, which has a device of its own
-// (devarg hca=), not both.
+// Errors: a function that returns int returns a negative errno where it fails, and
+// kilim_vhca_error() has a sentence then. Each takes a device that kilim_vhca_attach() gave.
+//
+// Example:
+//   #include <stdio.h>
+//   int attach(struct kilim_vhca** device) {
+//     int code = kilim_vhca_attach("name=vhca0,lint=warn", device);
+//     if (code != 0) fprintf(stderr, "%s\n", kilim_vhca_error());
+//     return code;  /* 0: ibv_get_device_list() has "vhca0" beside the machine's own devices */
+//   }
 #ifndef KILIM_VHCA_H
 #define KILIM_VHCA_H
 

@@ -24,14 +24,14 @@ struct PageOrigin {
   bool operator==(const PageOrigin&) const = default;
 };
 
-// Of the file that a number leads to now; all zeroes: to none.
+// Tells which file a number leads to now; all zeroes: to none.
 inline PageOrigin origin_of(int fd) noexcept {
   struct stat st;
   if (::syscall(SYS_fstat, fd, &st) != 0) return {};
   return {st.st_dev, st.st_ino};
 }
 
-// Of a fresh page, before anybody else has it.
+// Marks a fresh page, before anybody else has it.
 inline void write_origin(int fd, std::span<std::byte> page) noexcept {
   const PageOrigin origin = origin_of(fd);
   std::memcpy(page.last(sizeof origin).data(), &origin, sizeof origin);

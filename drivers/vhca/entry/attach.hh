@@ -66,7 +66,7 @@ class Attached {
   // A line for each of the linter's rules that was broken since it was off: its name, how many
   // times, a sentence. EOPNOTSUPP: as set_faults().
   Result<std::string> lint_report();
-  // Of the adapter; null: as set_faults().
+  // The adapter's profile; null: the reason is set_faults()'s.
   const char* profile_name() noexcept;
   // Takes the name off the list. Contexts that are open keep working; the object stays valid.
   void detach() noexcept;

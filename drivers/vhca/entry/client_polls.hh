@@ -17,7 +17,7 @@ class ClientPolls {
   // In ticks of the processor's counter: between two polls of a client that does nothing else, with
   // room for one preemption by the thread itself. Some 20 µs.
   static constexpr uint64_t young_ticks = 1u << 16;
-  // As old is the last poll of a client that has stopped, some 200 µs: sooner its doorbells would
+  // A client whose last poll is this old, some 200 µs, has stopped: with less its doorbells would
   // trap although it polls for each of them.
   static constexpr uint64_t stopped_ticks = 1u << 19;
   // Sleeps beside a client that polls: the first ones, and the longest.

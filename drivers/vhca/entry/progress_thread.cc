@@ -292,8 +292,8 @@ ProgressThread::Woken ProgressThread::wait(uint64_t ns_max, bool with_wires) noe
   return woken;
 }
 
-// The same beside clients: frames wake the thread as the guard has it, and a wire whose frames
-// cannot be taken yet does not wake it again and again.
+// Waits beside clients that poll: frames wake the thread as the guard has it, and a wire whose
+// frames cannot be taken yet does not wake it again and again.
 ProgressThread::Woken ProgressThread::wait_beside_polls() noexcept {
   uint64_t deadline = no_end;
   keep_reserve();

@@ -58,7 +58,7 @@ class ProgressThread {
   [[nodiscard]] ProgressCounts counts() const noexcept;
   // A client's poll found its queue empty and ran the adapter.
   void client_polled() noexcept { polls_.polled(); }
-  // The same with the adapter's lock, before the turn; and without it, when the turn has brought
+  // Called with the adapter's lock, before the turn; and without it, when the turn has brought
   // what the client asked for.
   void client_turns() noexcept { guard_.client_polls(); }
   void client_found() noexcept { guard_.client_found(); }

@@ -35,7 +35,7 @@ class WireGuard {
   // The thread: no client polls at this moment, so the next prepare() lets frames wake it.
   void rouse() noexcept { arm_next_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] bool hushed() const noexcept { return state_ == State::hushed; }
-  // Where a client has last taken the wires; below 0: none has.
+  // The processor on which a client has last taken the wires; below 0: none has.
   [[nodiscard]] int client_cpu() const noexcept {
     return client_cpu_.load(std::memory_order_relaxed);
   }

@@ -97,7 +97,7 @@ void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noex
   std::memcpy(m.data() + to, &label, sizeof(label));
 }
 
-// Of whole packets, behind IP or behind UDP's port 4500 (RFC 3948, section 2.1; DPDK 22.11.11
+// Whole packets have it, behind IP or behind UDP's port 4500 (RFC 3948, section 2.1; DPDK 22.11.11
 // drivers/net/mlx5/mlx5_flow_dv.c, flow_dv_translate_item_esp(): MLX5_UDP_PORT_ESP); what is cut
 // off is not read.
 void add_spi(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {

@@ -15,7 +15,7 @@ namespace {
 
 using roce::Op;
 
-// Of all packets but the first one: how much longer their headers are, summed up.
+// Sums up how much longer the headers of all packets but the first one are.
 int64_t longer_headers(roce::Service service, const RequestRow& row, uint64_t packets) noexcept {
   const auto headers = [service](Op op) {
     const uint16_t flags = roce::flags_of(service, *roce::op_row(static_cast<uint8_t>(op)));

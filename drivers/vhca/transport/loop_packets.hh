@@ -21,7 +21,7 @@ struct LoopPackets {
   uint64_t count = 0, bytes = 0;
 };
 LoopPackets loop_packets(RoceLink&, const Qp&, const RequestRow&, const RequestData&) noexcept;
-// Of a datagram with so much data.
+// The packets of a datagram with so much data.
 LoopPackets loop_packets(RoceLink&, const Qp&, const SendWqe&, const prm::AvSeg& to,
                          uint64_t bytes) noexcept;
 

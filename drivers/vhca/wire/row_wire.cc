@@ -131,7 +131,7 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
   return true;
 }
 
-// As recvmmsg(2). The first try may only fetch news.
+// Answers as recvmmsg(2) does. The first try may only fetch news.
 [[gnu::always_inline]] inline int RowWire::fetch() noexcept {
   constexpr int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   ssize_t n = -1;

@@ -173,8 +173,7 @@ void a_request_to_a_process_that_died_is_refused() {
   EQUAL(number_of(left.events.back().sidr_status), number_of(SidrStatus::unsupported));
 }
 
-// The same of another process of the adapter, which the one that asks knows by what it serves
-// alone.
+// Another process of the adapter is known to the one that asks by what it serves alone.
 void a_request_to_a_process_of_the_adapter_that_died_is_refused() {
   Net net(64, true);
   Host& left = net.left;

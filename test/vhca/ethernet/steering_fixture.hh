@@ -27,7 +27,8 @@ inline bool goes_to(Steering& s, const Bytes& f, std::initializer_list<Qp*> want
   return got.size() == want.size() && std::is_permutation(got.begin(), got.end(), want.begin());
 }
 
-// Of odd_frames.cc, steering_headers.cc, soft_steering.cc, kernel_rule.cc, steering_limits.cc.
+// Cases of odd_frames.cc, steering_headers.cc, soft_steering.cc, kernel_rule.cc,
+// steering_limits.cc.
 std::span<const kilim::test::Case> odd_frame_cases();
 std::span<const kilim::test::Case> steering_header_cases();
 std::span<const kilim::test::Case> soft_steering_cases();

@@ -133,7 +133,7 @@ void a_frame_arrives_sixty_four_times() {
   }
 }
 
-// Of the tables that an entry names all but one wait while that one's are gone through.
+// All but one of the tables that an entry names wait while that one's are gone through.
 void forty_ways_of_a_frame_wait() {
   for (const std::size_t tables : {9u, 10u}) {
     Bench bench;
@@ -157,8 +157,8 @@ void sixty_four_hits_of_a_frame_are_counted() {
   }
 }
 
-// Of a frame whose last entry puts shorter headers in the place of longer ones no entry reads what
-// lies behind it.
+// No entry reads what lies behind a frame whose last entry put shorter headers in the place of
+// longer ones.
 void an_ethernet_header_stays() {
   for (const uint32_t bytes : {1u, 13u, 14u}) {
     Front bench;

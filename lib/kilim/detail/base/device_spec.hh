@@ -16,8 +16,8 @@ namespace kilim::inline v1 {
 enum class Progress : uint8_t { poller, thread };
 
 struct DeviceSpec {
-  // As ibv_get_device_name() gives it; of a virtual one 1 to 32 of [A-Za-z0-9_.-], and to ports of
-  // packets "vhca" and a number.
+  // The name that ibv_get_device_name() gives. A virtual device's is 1 to 32 of [A-Za-z0-9_.-], and
+  // "vhca" and a number where ports of packets use it.
   std::string name = "vhca0";
   // All that follows is a virtual device's.
   std::string profile = "cx6dx";   // see vhca/core/profile.hh

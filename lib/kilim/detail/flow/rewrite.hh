@@ -35,7 +35,7 @@ struct Rewrite {
   std::array<uint8_t, 16> value{};
   bool adds = false;  // to headers of at most 32 bits, without a carry: to `ttl` 255 takes one away
   // Which bits of the header change: so many behind the first `skipped`, from its highest bit on.
-  // Those of `value` are taken from the same place. 0 bits: all of them.
+  // The bits of `value` are taken from the same place. 0 bits: all of them.
   uint8_t skipped = 0, bits = 0;
 };
 

@@ -80,7 +80,7 @@ class RuleSet {
  public:
   RuleSet(HashTarget target, device::Device& device) noexcept
       : device_(&device), target_(std::move(target)) {}
-  // Of rules for frames that leave, which lead nowhere.
+  // A set of rules for frames that leave, which lead nowhere.
   explicit RuleSet(device::Device& device) noexcept : device_(&device) {}
   RuleSet(RuleSet&&) = default;
   RuleSet& operator=(RuleSet&&) = delete;
