@@ -126,6 +126,9 @@ def faults_of_trials(folder):
         got, _ = lot_site.verdict(site, d, 1, 60)
         if got != outcome:
             yield f"{was} -> {now}: {got}, and not {outcome}"
+    late = lot_site.verdict(site, d, 1, -1)[0]
+    if late != "out of time":
+        yield f"without any time: {late}"
     if contents(folder) != PROJECT:
         yield "the tree is not put right"
     site.clean.clear()

@@ -154,8 +154,8 @@ class Site:
 class Trial:
     """One defect in the copy, from its first object to putting it right."""
 
-    def __init__(self, site, defect):
-        self.site, self.defect = site, defect
+    def __init__(self, site, defect, end):
+        self.site, self.defect, self.end = site, defect, end
         self.path = os.path.join(site.root, defect.file)
         self.compiled = {}      # whether the object differs
         self.saved = {}
@@ -198,11 +198,13 @@ class Trial:
         return self.compiled[output]
 
     def meets(self, test):
-        """"killed", "unchanged" (nothing that the test runs differs), "passed", or what the compiler said."""
+        """"killed", "unchanged" (nothing that the test runs differs), "passed", "late", or what the compiler said."""
         needs = self.site.graph.needs(test)
         below = [o for o in sorted(self.objects) if self.site.graph.made_of(o) & needs]
         changed = set()
-        for output in below:
+        for output in below:    # of a header these may be hundreds
+            if time.monotonic() > self.end:
+                return "late"
             differs = self.differs(output)
             if isinstance(differs, str):
                 return differs
@@ -224,11 +226,11 @@ def verdict(site, defect, reach, seconds):
     end, met, compiled = time.monotonic() + seconds, False, False
     for circle in site.circles(defect.file)[:reach]:
         timed = [(clean.seconds, t["name"], t) for t in circle if (clean := site.try_clean(t))]
-        with Trial(site, defect) as trial:
+        with Trial(site, defect, end) as trial:
             for _, name, test in sorted(timed, key=lambda row: row[:2]):
-                if time.monotonic() > end:
-                    return "out of time", ""
                 found = trial.meets(test)
+                if found == "late":
+                    return "out of time", ""
                 if found == "killed":
                     return "killed", name
                 if found not in ("passed", "unchanged"):
