@@ -114,6 +114,15 @@ std::vector<Row> rows_of_layer4() {
     return carrying(udp4, 1, {kind, of, 0, 0, 0x12, 0x34, 0, number});
   };
   const Bytes esp = carrying(udp4, 50, {1, 2, 3, 4, 0, 0, 0, 1});
+  // Behind UDP's port 4500 (RFC 3948).
+  const auto in_udp = [](unsigned port) {
+    Bytes b = udp_frame(port);
+    const std::size_t at = l4_of(udp4) + 8;
+    for (unsigned i = 0; i < 4; i++) b[at + i] = static_cast<std::byte>(i + 1);
+    return b;
+  };
+  Bytes other_spi = in_udp(4500);
+  other_spi[l4_of(udp4) + 8] = std::byte{9};
   return {
       {"tcp flags",
        {eth, ipv4, syn},
@@ -137,6 +146,7 @@ std::vector<Row> rows_of_layer4() {
        {eth, ipv4, spi},
        {esp},
        {carrying(udp4, 50, {1, 2, 3, 5, 0, 0, 0, 1}), carrying(udp4, 51, {1, 2, 3, 4})}},
+      {"udp / esp spi", {eth, ipv4, udp, spi}, {in_udp(4500)}, {in_udp(4501), other_spi, esp}},
       {"esp", {eth, ipv4, bare(RTE_FLOW_ITEM_TYPE_ESP)}, {esp}, {make_frame(udp4)}},
   };
 }
