@@ -14,7 +14,7 @@ using namespace kilim::test;
 
 // Whose second send request fails: of a domain that registers, its second registration.
 ibv_context* failing_device() {
-  kilim::vhca::AttachConfig config;
+  kilim::DeviceSpec config;
   config.name = "compat6";
   config.failing = "wqe@2";
   auto attached = kilim::vhca::attach(config);
