@@ -41,7 +41,7 @@ Outcome outcome(Opcode op, Spoil spoil, bool general) {
           s.rig.state(s.rig.b)};
 }
 
-struct Row {
+struct AdmitRow {
   const char* what;
   Opcode op;
   bool refused;
@@ -49,7 +49,7 @@ struct Row {
 };
 
 // clang-format off
-constexpr Row rows[] = {
+constexpr AdmitRow admit_rows[] = {
     {"a WRITE as it is", Opcode::rdma_write, false, [](Qp&, Qp&) {}},
     {"a READ as it is", Opcode::rdma_read, false, [](Qp&, Qp&) {}},
     {"an addition as it is", Opcode::atomic_fa, false, [](Qp&, Qp&) {}},
@@ -70,7 +70,7 @@ constexpr Row rows[] = {
 }  // namespace
 
 void the_straight_way_asks_what_the_general_way_asks() {
-  for (const Row& row : rows) {
+  for (const AdmitRow& row : admit_rows) {
     const Outcome straight = outcome(row.op, row.spoil, false);
     const Outcome general = outcome(row.op, row.spoil, true);
     const bool refused = general.done.syndrome != Syndrome::none;
