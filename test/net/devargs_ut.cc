@@ -90,7 +90,7 @@ constexpr Refused refused[] = {
     {"wire=",                "wire=",           "pcap:IN[:OUT]"},
     {"progress=fast",        "progress=fast",   "poll or thread"},
     {"progress=",            "progress=",       "poll or thread"},
-    {"fault=fatal@0",        "fault=fatal@0",   "N from 1"},
+    {"fault=fatal@0",        "fault=fatal@0",   "from 1"},
     {"fault=drop@1",         "fault=drop@1",    "fatal@N"},
     {"fault=wqe@0",          "fault=wqe@0",     "wqe@N+M"},
     {"fault=wqe@3+",         "fault=wqe@3+",    "wqe@N+M"},

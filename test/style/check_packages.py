@@ -73,4 +73,4 @@ def main(root, kinds=KINDS, options=()):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3], sys.argv[3:]))
+    sys.exit(main(sys.argv[1], sys.argv[2] if sys.argv[2:] else KINDS, sys.argv[3:]))

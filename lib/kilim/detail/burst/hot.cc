@@ -54,6 +54,11 @@ uint32_t restart(RxQueue& q, const RxPlace& place) noexcept {
   q.rq.release_owner();
   return last;
 }
+uint32_t take_slot(MkeySlots& slots) noexcept {
+  const uint32_t slot = slots.top();
+  slots.pop_free();
+  return slot + slots.read_free_count();
+}
 uint32_t abandon(TxQueue& q) noexcept {
   return static_cast<uint32_t>(q.sent.pop_all().first.size()) + q.sent.held() + q.sent.ended_at(0);
 }
