@@ -188,9 +188,9 @@ return_hugepages() {
   hugepages_before=
 }
 
-# For builds that are only tested: the sources of a library are compiled fourteen at a time. No library of
+# For builds that are only tested: the sources of a library are compiled eighteen at a time. No library of
 # a room may have a multiple of it: Meson 1.0 then waits for one file too many (extract_all_objects).
-in_one=(-Dunity=on -Dunity_size=14)
+in_one=(-Dunity=on -Dunity_size=18)
 
 # configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used. An option
 # behind `new:` counts only where the folder is made. Every source begins with an empty file, in whose place
