@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kilim/detail/port/mtu_range.hh"
 #include "kilim/detail/port/port.hh"
 
 namespace kilim::inline v1::port {
 namespace {
-
-// What mlx5's interfaces take (ip -d link: minmtu 68, maxmtu 9978).
-constexpr uint32_t shortest_mtu = 68, longest_mtu = 9978;
-constexpr uint32_t around_mtu = 14 + 8;  // an Ethernet header and two VLAN tags
 
 constexpr Error no_room{EINVAL,
                         "frames of this MTU do not fit into a receive of the port's queues"};
@@ -20,7 +17,7 @@ constexpr Error no_room{EINVAL,
 
 bool Port::holds_frames_of(uint32_t mtu) const noexcept {
   return std::all_of(rx_.begin(), rx_.end(), [&](const RxSlot& rx) {
-    return rx.setup.cache == nullptr || longest_packet(rx.setup, arena_) >= mtu + around_mtu;
+    return rx.setup.cache == nullptr || longest_packet(rx.setup, arena_) >= mtu + frame_overhead;
   });
 }
 

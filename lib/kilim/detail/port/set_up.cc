@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kilim/detail/port/mtu_range.hh"
 #include "kilim/detail/port/queues.hh"
 
 namespace kilim::inline v1::port {
 namespace {
 
 constexpr uint32_t ether_header_bytes = 14;
-constexpr uint32_t around_mtu = ether_header_bytes + 8;  // and two VLAN tags
-// Where a port does not tell: what mlx5's interfaces take at most (ip -d link: maxmtu 9978).
-constexpr uint32_t longest_mtu = 9978;
 
 Status check_strides(const RxSetup& setup, const QueueSizes& sizes, const pool::Arena& arena,
                      const device::SpreadCaps& caps) noexcept {
@@ -58,7 +56,7 @@ Status check_split(const RxSetup& s, const pool::Arena& arena) noexcept {
 // True: without its last buffer a receive already holds the port's longest frame.
 bool beyond_mtu(const RxSetup& s, const pool::Arena& arena, uint32_t frame_mtu) noexcept {
   if (s.buffers == 1 || s.config.lro) return false;
-  const uint32_t longest = (frame_mtu != 0 ? frame_mtu : longest_mtu) + around_mtu;
+  const uint32_t longest = (frame_mtu != 0 ? frame_mtu : longest_mtu) + frame_overhead;
   return first_room(s, arena) + uint64_t{s.segments() - 2} * arena.room() >= longest;
 }
 
