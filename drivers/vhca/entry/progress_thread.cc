@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
-#include <utility>
 
 #include <pthread.h>
 #include <sched.h>
@@ -166,8 +165,7 @@ void ProgressThread::run() noexcept {
   for (;;) {
     if (work() != 0) {
       fruitless_wakes_ = 0;
-      const uint64_t doorbells = hca_.doorbells.load(std::memory_order_relaxed);
-      spin_.found(std::exchange(doorbells_seen_, doorbells) != doorbells);
+      spin_.found();
       continue;
     }
     if (store_looks_left_ != 0 &&
@@ -247,9 +245,7 @@ void ProgressThread::poll(uint64_t ns_max) noexcept {
   for (;;) {
     const uint64_t ns = std::min(ns_max, descriptor_look_ns);
     const timespec timeout{static_cast<time_t>(ns / second_ns), static_cast<long>(ns % second_ns)};
-    const uint64_t begun = now_ns();
     const int ready = ::ppoll(waited_.data(), waited_.size(), &timeout, nullptr);
-    if (ready == 0) place_.woken_late(std::max(now_ns(), begun + ns) - begun - ns);
     add(system_calls_);
     if (ready != 0 || ns == ns_max) return;
     if (!(wake_lost_ || wake_.ours()) || !protect_.has_descriptor()) return lose_descriptors();

@@ -102,8 +102,7 @@ class ProgressThread {
   WireGuard guard_;
   ThreadPlace place_;
   int fruitless_wakes_ = 0;  // by a frame, in a row, that made no work: then wires are left out
-  SpinBudgets spin_;
-  uint64_t doorbells_seen_ = 0;    // when a turn last found something
+  SpinBudget spin_;
   uint32_t store_looks_left_ = 0;  // not 0: pages are open until the store that trapped is seen
   uint64_t doorbells_before_ = 0;  // when it was let go on
   std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, blind_{0}, system_calls_{0}, frames_{0};

@@ -17,7 +17,6 @@ class ThreadPlace {
   // How often in a row a client is met on one processor before the thread leaves it: doubled with
   // each move, so that clients that wander are not followed for ever.
   static constexpr uint32_t times_min = 4, times_max = 1u << 16;
-  static constexpr uint64_t late_ns = 10'000'000;
 
   // The thread itself, once.
   void begin() noexcept {
@@ -33,16 +32,6 @@ class ThreadPlace {
     met_ = 0;
     times_ = std::min(2 * times_, times_max);
     leave(cpu);
-  }
-  // A sleep of the thread has ended so much after its time. Where it may run somebody else keeps
-  // the processors, with a real-time class perhaps: then the kernel shall choose among all of them.
-  void woken_late(uint64_t ns) noexcept {
-    if (ns < late_ns || avoided_ < 0) return;
-    cpu_set_t now;
-    if (::sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &set_))
-      ::sched_setaffinity(0, sizeof(allowed_), &allowed_);
-    avoided_ = -1;
-    stopped_ = true;
   }
   [[nodiscard]] int avoided() const noexcept { return avoided_; }
 

@@ -127,17 +127,6 @@ void the_thread_leaves_its_clients_processor() {
     EQUAL(place.avoided(), cpu);
     CU_ASSERT(!CPU_ISSET(static_cast<unsigned>(cpu), &then));
     EQUAL(CPU_COUNT(&then), CPU_COUNT(&at_first) - 1);
-    // Somebody else keeps the processors that are left: the kernel chooses among all.
-    ThreadPlace starved;
-    EQUAL(::sched_setaffinity(0, sizeof(at_first), &at_first), 0);
-    starved.begin();
-    for (uint32_t i = 0; i < ThreadPlace::times_min; i++) starved.client_at(cpu);
-    starved.woken_late(ThreadPlace::late_ns - 1);
-    EQUAL(starved.avoided(), cpu);
-    starved.woken_late(ThreadPlace::late_ns);
-    const cpu_set_t freed = own_set();
-    CU_ASSERT(starved.avoided() == -1 && CPU_EQUAL(&freed, &at_first));
-    EQUAL(::sched_setaffinity(0, sizeof(then), &then), 0);
     // Somebody else says where the thread runs: nothing is changed any more.
     EQUAL(::sched_setaffinity(0, sizeof(at_first), &at_first), 0);
     const int other = first_of(then);
@@ -193,28 +182,6 @@ void turns_that_find_nothing_get_fewer() {
     if (i > 8 && taken > most) most = taken;
   }
   EQUAL(most, SpinBudget::most);  // tried once more
-}
-
-uint32_t turns_in_vain(SpinBudgets& spin) {
-  uint32_t taken = 0;
-  while (spin.take()) taken++;
-  return taken;
-}
-
-// A server: the client rings in the turns behind a request, and behind its answer nothing comes
-// until the thread sleeps, since who asks waits for this processor.
-void turns_behind_a_doorbell_are_judged_apart() {
-  SpinBudgets spin;
-  uint32_t behind_answer = 0;
-  for (int request = 0; request < 8; request++) {
-    spin.found(false);
-    for (int turn = 0; turn < 3; turn++) CU_ASSERT(spin.take());
-    spin.found(true);
-    behind_answer = turns_in_vain(spin);
-  }
-  EQUAL(behind_answer, SpinBudget::least);
-  spin.found(false);
-  EQUAL(turns_in_vain(spin), SpinBudget::most);
 }
 
 // Nanoseconds that the threads of this name have run for (proc(5), schedstat).
@@ -303,7 +270,7 @@ struct Woken {
 // and its acknowledgement wakes no thread; the other polls once and then watches its memory, and
 // the frame wakes its thread.
 void a_frame_wakes_the_thread_of_who_does_not_poll() {
-  constexpr uint64_t rounds = 40;
+  constexpr uint64_t rounds = 200;
   const Folder folder;
   auto sender = attach(threaded("from0", folder.wire()));
   auto receiver = attach(threaded("to0", folder.wire()));
@@ -331,7 +298,7 @@ void a_frame_wakes_the_thread_of_who_does_not_poll() {
     }
     const Woken writer = Woken::between(near_before, (*sender)->progress_counts());
     const Woken watcher = Woken::between(far_before, (*receiver)->progress_counts());
-    CU_ASSERT(writer.beside_polls(rounds / 4));
+    CU_ASSERT(writer.beside_polls(rounds / 8));
     CU_ASSERT(watcher.frames > 0 && watcher.frames <= 2 * rounds);
   }
   ibv_close_device(from);
@@ -340,7 +307,7 @@ void a_frame_wakes_the_thread_of_who_does_not_poll() {
 
 // Both poll until they have what they wait for: neither's thread is woken for long.
 void two_that_poll_wake_no_thread() {
-  constexpr uint64_t rounds = 80;
+  constexpr uint64_t rounds = 400;
   const Folder folder;
   auto one = attach(threaded("ping0", folder.wire()));
   auto two = attach(threaded("pong0", folder.wire()));
@@ -386,8 +353,6 @@ const test::Case cases[] = {
     {"a client that moves is followed less and less",
      a_client_that_moves_is_followed_less_and_less},
     {"turns that find nothing get fewer, and are tried again", turns_that_find_nothing_get_fewer},
-    {"turns behind a doorbell and turns behind a frame have budgets of their own",
-     turns_behind_a_doorbell_are_judged_apart},
     {"a client that polls an idle queue costs the thread at most 2 % of a core, and none is none",
      the_thread_rests_beside_a_poller},
     {"a frame wakes the thread of who watches memory behind a poll, and of no client that polls",
