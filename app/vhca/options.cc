@@ -45,6 +45,7 @@ std::string set_name(Options& o, const char* value) {
 // A word of the device's, checked by its own table.
 template <std::size_t n>
 struct Word {
+  // NOLINTNEXTLINE(google-explicit-constructor): a template is named by a word as it stands
   consteval Word(const char (&word)[n]) { std::copy_n(word, n, text); }
   char text[n]{};
 };

@@ -171,7 +171,7 @@ std::string read_device_text(std::string_view text, DeviceSpec& spec) {
       return quoted + ": " + std::string(word) + "= is given twice";
     seen.push_back(word);
     if (std::string why = read_one(word, pair.substr(equal + 1), spec); !why.empty())
-      return quoted + ": " + why;
+      return std::string(quoted).append(": ").append(why);
   }
   return "";
 }

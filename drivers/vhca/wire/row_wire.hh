@@ -3,9 +3,9 @@
 // sender whose socket is full asks no second time before there is room, and fd() tells of that too;
 // a receiver that has emptied his socket, or asked for one frame alone (looks.hh), asks no second
 // time in the same turn (while corked). Sockets whose numbers lead elsewhere by now, since the
-// program closed them and opened files of its own, are a cable that is pulled: looked for once a
-// turn.
-// Owner: the wire that derives from it.
+// program closed them and opened files of its own, are a cable that is pulled. The first turn and
+// each 64th look for that, a system call; until then the kernel refuses what is sent to a file
+// (ENOTSOCK). Owner: the wire that derives from it.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class RowWire : public Wire {
   void cork(bool on) noexcept final {
     corked_ = on;
     empty_ = false;
-    if (on) pulled_ = !socket_.ours();
+    if (on && --turns_to_look_ == 0) look_at_number();
   }
   bool flush() noexcept final { return push_out(); }
   [[nodiscard]] std::size_t held() const noexcept final { return end_ - first_; }
@@ -101,10 +101,17 @@ class RowWire : public Wire {
   bool receive() noexcept;
   bool show_next() noexcept;
   int both() const noexcept;
+  void look_at_number() noexcept {
+    turns_to_look_ = look_every;
+    pulled_ = !socket_.ours();
+  }
+
+  static constexpr uint32_t look_every = 64;  // turns
 
   uint32_t mtu_;
   bool corked_ = false;
   bool pulled_ = false;
+  uint32_t turns_to_look_ = 1;
   bool empty_ = false;  // while corked: this turn looks no more
   Looks looks_;
   int full_ = -1;  // the socket that said EAGAIN
