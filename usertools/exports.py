@@ -8,13 +8,14 @@ Usage: exports.py write MAP LIBKILIM_A LIBKILIM_COMPAT_A
        exports.py check MAP LIBKILIM_A LIBKILIM_COMPAT_A LIBKILIM_SO
          LIBKILIM_COMPAT_SO
 
-Public are the functions and tables with a definition of their own that a program
-can name or whose inline code calls: those declared by the headers of the door
-(lib/kilim) and what these include; and the C functions. Not public are the
-device, what only hot.cc has, namespaces called detail, drivers/net beyond its C
-functions, and what sources of the library share by headers that the door does
-not include. What libkilim_compat.so needs of these is exported to it alone,
-under KILIM_0_INTERNAL. Inline functions and templates are each program's own."""
+Public are the functions and tables with a definition of their own that a
+program can name or whose inline code calls: those declared by the headers of
+the door (lib/kilim) and what these include; and the C functions. Not public are
+the device, what only hot.cc has, namespaces called detail, drivers/net beyond
+its C functions, and what sources of the library share by headers that the door
+does not include. What libkilim_compat.so needs of these is exported to it
+alone, under KILIM_0_INTERNAL. Inline functions and templates are each program's
+own."""
 
 import glob
 import os
@@ -38,7 +39,7 @@ def words_behind_the_door(root):
             text = f.read()
         for name in re.findall(r'^#include "([^"]+)"', text, re.M):
             left += [at for at in (f"{root}/{base}/{name}" for base in ("lib", "drivers")) if os.path.exists(at)]
-        words.update(re.findall(r"\w+", re.sub(r"//.*|/\*.*?\*/", "", text, flags=re.S)
+        words.update(re.findall(r"\w+", re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
                                 if path.endswith(".h") else re.sub(r"//.*", "", text)))
     return words
 

@@ -14,7 +14,7 @@ Usage: lot.py [--build FOLDER] [--seed N] [--count N] [--room NAME]...
   --room NAME          a room of doc/layers.txt, or its last word (all)
   --changed-since REF  only in files that git says have changed since then
   --near               only tests of the room, those called like the file, and
-                       of rooms that drive it: what lives may be noticed by others
+                       of rooms that drive it: others may notice what lives
   --list               says what would be tried, and tries nothing
   --minutes N          stop after so long; the next run goes on from there (600)
   --each SECONDS       of tests for one defect (600)
@@ -25,9 +25,9 @@ Usage: lot.py [--build FOLDER] [--seed N] [--count N] [--room NAME]...
   --mark NAME          the place there, "lot" unless said
   --density            prints checks by room, and ends
 
-The copy lies in /var/tmp, and nothing of it is left. It needs a mount namespace:
-root, or a kernel that lets users have one. Defects in equivalent.toml of
-test/mutants are argued there to change nothing."""
+The copy lies in /var/tmp, and nothing of it is left. It needs a mount
+namespace: root, or a kernel that lets users have one. Defects in
+equivalent.toml of test/mutants are argued there to change nothing."""
 
 import argparse
 import datetime
