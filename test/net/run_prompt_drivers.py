@@ -250,7 +250,7 @@ def sayable(text):
         places = []
         for place in re.findall(r"\([^()]*\)|\{[^{}]*\}|<[^<>]*>|[^\s(){}<>]+", line.replace("*", "").replace("...", "")):
             names = place.strip("(){}<>,").split("|")
-            if place[0] in "({<" and len(names) == 1 or names == ["X"] or re.fullmatch(r"port[-_]?id|vlan_id,?", names[0]):
+            if place[0] in "({<" and len(names) == 1 or names in (["X"], ["value"]) or re.fullmatch(r"port[-_]?id|vlan_id,?", names[0]):
                 names = ["0"]
             places.append([name.strip("<>") for name in names])
         if len(places) > 1:

@@ -24,7 +24,7 @@ class OwnFd {
   OwnFd() = default;
   explicit OwnFd(Fd fd) noexcept : fd_(std::move(fd)) {
     struct stat st;
-    if (::syscall(SYS_fstat, fd_.get(), &st) != 0) return;
+    if (!fd_ || ::syscall(SYS_fstat, fd_.get(), &st) != 0) return;  // errno says why there is none
     inode_ = st.st_ino;
     mount_ = st.st_dev;
   }
