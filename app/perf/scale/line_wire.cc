@@ -240,7 +240,7 @@ const Line wire_udp_line = {"frame over a udp wire / bare datagram",
                             {"udp:", by_wire<Kind::udp>, open_ends<Kind::udp>},
                             udp_peers,
                             true,
-                            700};
+                            670};
 const Line wire_shm_line = {"frame over a shm wire / memcpy, twice",
                             0,
                             0,

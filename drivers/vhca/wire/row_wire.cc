@@ -53,6 +53,12 @@ bool RowWire::is_full() noexcept {
   return full_ >= 0;
 }
 
+// Apart from cork(), each call of which would make room for the answer.
+[[gnu::cold, gnu::noinline]] void RowWire::look_at_number() noexcept {
+  turns_to_look_ = look_every;
+  pulled_ = !socket_.ours();
+}
+
 bool RowWire::push_out() noexcept {
   if (first_ == end_) return true;
   if (pulled_) [[unlikely]] {
@@ -80,7 +86,7 @@ Wire::Sent RowWire::send(Frame frame) noexcept {
     counters_.tx_bad_length++;
     return Sent::refused;
   }
-  if (pulled_) [[unlikely]] {
+  if (!corked_ && pulled_) [[unlikely]] {  // what is corked push_out() counts as lost
     counters_.tx_lost++;
     return Sent::taken;
   }
@@ -124,9 +130,9 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
 }
 
 // Whether a read failed for what became of a frame that was sent: errors of a connected socket are
-// told by its next call (udp(7)).
+// told by its next call (udp(7)). Not asked where there was nothing to read.
 [[gnu::noinline]] bool RowWire::told_news() noexcept {
-  if (errno == EAGAIN || errno == EINTR) return false;
+  if (errno == EINTR) return false;
   forget_news();
   return true;
 }
@@ -135,7 +141,7 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
 [[gnu::always_inline]] inline int RowWire::fetch() noexcept {
   constexpr int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   ssize_t n = -1;
-  for (int i = 0; i < 2 && n < 0 && (i == 0 || told_news()); i++) {
+  for (int i = 0; i < 2 && n < 0 && (i == 0 || (errno != EAGAIN && told_news())); i++) {
     n = looks_.by_row() ? ::recvmmsg(socket_.get(), messages_.data(),
                                      static_cast<unsigned>(inlet_.count), flags, nullptr)
                         : ::recvmsg(socket_.get(), &messages_[0].msg_hdr, flags);
@@ -148,7 +154,7 @@ int RowWire::send_row(int socket, std::span<const Frame> frames, const sockaddr_
 // Fetches what the kernel has, up to a row. False: nothing. Who asked for one frame, or got fewer
 // than he asked for, asks no second time in this turn: an answer need not wait for that call.
 [[gnu::always_inline]] inline bool RowWire::receive() noexcept {
-  if (empty_ || pulled_) return false;
+  if (empty_) return false;
   for (std::size_t i = 0; i < written_; i++) {
     messages_[i].msg_hdr.msg_namelen = sizeof(In::name);
     messages_[i].msg_hdr.msg_controllen = sizeof(In::control);

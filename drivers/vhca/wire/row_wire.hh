@@ -32,8 +32,8 @@ class RowWire : public Wire {
   Sent send(std::span<const std::byte> frame) noexcept final;
   void cork(bool on) noexcept final {
     corked_ = on;
-    empty_ = false;
     if (on && --turns_to_look_ == 0) look_at_number();
+    empty_ = pulled_;
   }
   bool flush() noexcept final { return push_out(); }
   [[nodiscard]] std::size_t held() const noexcept final { return end_ - first_; }
@@ -101,10 +101,7 @@ class RowWire : public Wire {
   bool receive() noexcept;
   bool show_next() noexcept;
   int both() const noexcept;
-  void look_at_number() noexcept {
-    turns_to_look_ = look_every;
-    pulled_ = !socket_.ours();
-  }
+  void look_at_number() noexcept;
 
   static constexpr uint32_t look_every = 64;  // turns
 
