@@ -75,12 +75,12 @@ class Graph:
         """Everything that is linked, directly or not, of this file."""
         if node in self.known:
             return self.known[node]
-        found, todo = set(), [node]
-        while todo:
-            for name in self.above.get(todo.pop(), ()):
+        found, pending = set(), [node]
+        while pending:
+            for name in self.above.get(pending.pop(), ()):
                 if name not in found:
                     found.add(name)
-                    todo.append(name)
+                    pending.append(name)
         self.known[node] = found
         return found
 

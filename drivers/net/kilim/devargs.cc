@@ -77,7 +77,7 @@ constexpr Row rows[] = {
 };
 // clang-format on
 
-// What an argument is: one of the port's or a word of virtual devices.
+// Says what an argument is: one of the port's, or a word of virtual devices.
 struct Argument {
   const Row* row = nullptr;
   const attach::Word* word = nullptr;

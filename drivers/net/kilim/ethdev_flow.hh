@@ -20,7 +20,7 @@ struct FlowRefusal {
 
 // The pattern, which ends with RTE_FLOW_ITEM_TYPE_END.
 FlowRefusal read_pattern(const rte_flow_item* items, flow::Match& match);
-// What is known of a rule when its actions are read.
+// The parts of a rule that are known when its actions are read.
 struct ActionContext {
   const flow::Match& match;
   const flow::Rss& defaults;  // the port's own spreading

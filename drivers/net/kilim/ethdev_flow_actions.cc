@@ -79,7 +79,7 @@ FlowRefusal read_mark(const rte_flow_action& a, flow::Action& action) {
   return {};
 }
 
-// What becomes of the frames. One action says it; only dropping may be said again.
+// The end of the frames. One action says it; only dropping may be said again.
 struct Fates {
   uint32_t named = 0;
   bool drops = false;

@@ -13,7 +13,7 @@ namespace {
 
 using Header = flow::Rewrite::Header;
 
-// What a rule's pattern must name, so that every frame has the header.
+// The header that a rule's pattern must name, so that every frame has it.
 enum class Needs : uint8_t { nothing, vlan, ipv4, ipv6, tcp, udp, ip, ports };
 
 bool names(const flow::Match& m, Needs needs) noexcept {
@@ -38,7 +38,7 @@ bool names(const flow::Match& m, Needs needs) noexcept {
   return false;
 }
 
-// What becomes of the bytes that an action's configuration begins with.
+// How the number that an action carries changes the field of a header.
 enum class Deed : uint8_t { set, add, subtract, take_one };
 
 struct Change {

@@ -111,7 +111,7 @@ void Ethdev::recover_rx(uint16_t queue) noexcept {
   EthdevRx& rx = rx_[queue];
   if (rx.stopped || !rx.rwq || !rx.retry.due(port::Retry::now_ns()) || port_.device().lost())
     return;
-  // What is posted stays until the device has let go of it.
+  // A posted buffer stays until the device has let go of it.
   const bool reset = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset).ok();
   if (reset) clear_rx(*rx.queue);
   if (!reset || run_rx(rx) != 0) return rx.retry.failed(port::Retry::now_ns());

@@ -77,7 +77,7 @@ bool has_gone(AgentState& a, Connection& c) noexcept {
 void watch_peer(AgentState& a, Connection& c, uint64_t now) noexcept {
   if (last_word_in(c.state) == Last::none) return;
   if (c.process == 0) c.process = a.port.process_at(c.route, c.remote_qpn);
-  // What was asked of another process of this adapter names no queue pair of it.
+  // A request to another process of this adapter names no queue pair of it.
   if (c.process == 0 && c.asked_others) c.process = a.port.process_serving(c.service_id);
   if (c.process != 0) a.look_ns = std::min(a.look_ns, now + look_every_ns);
 }

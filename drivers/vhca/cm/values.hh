@@ -81,7 +81,7 @@ constexpr uint64_t time_of(unsigned exponent) noexcept {
   return uint64_t{4096} << (exponent & 31);
 }
 
-// What a REQ carries (IBTA 12.6.5).
+// Fields of a REQ (IBTA 12.6.5).
 struct ConnectRequest {
   uint64_t service_id = 0;
   Route route;
@@ -103,7 +103,7 @@ struct ConnectRequest {
   std::span<const std::byte> private_data;
 };
 
-// What a REP carries (IBTA 12.6.8).
+// Fields of a REP (IBTA 12.6.8).
 struct AcceptRequest {
   uint32_t qpn = 0;  // of an XRC target too
   uint32_t qkey = 0;
@@ -144,7 +144,7 @@ enum class Reason : uint16_t {
   vendor_option_not_supported = 35,
 };
 
-// What a SIDR_REQ carries (IBTA 12.11.1).
+// Fields of a SIDR_REQ (IBTA 12.11.1).
 struct ResolveRequest {
   uint64_t service_id = 0;
   Route route;
