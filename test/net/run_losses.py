@@ -172,7 +172,8 @@ def udp_leaving(b):
             sent = send(b, "udp:127.0.0.1:47944:127.0.0.1:47943", space.inside(), lambda: None)
             counts = receiver.end(sent)
             assert sent < FRAMES - 1000, f"of {FRAMES} frames {FRAMES - sent} were lost on the way out, too few to see"
-            assert counts["RX-packets"] > 100, counts
+            # How many pass depends on how fast they were sent: htb's burst passes at once, the rest at 40 Mbit/s.
+            assert counts["RX-packets"] > 0, counts
         finally:
             receiver.process.kill()
 
