@@ -2,7 +2,8 @@
 // Spin, protect, look once more, sleep. No doorbell is lost: a store before the protection is seen
 // by the look after it, a store after it traps. What a store that traps announces is done at once,
 // and the page stays open until the store is seen: a client that is slow to run traps once, not
-// each time that it tries.
+// each time that it tries. A store may also wait at an open page (write_protect.hh), so each wait
+// and each long time of work asks whether one does.
 
 #include "vhca/entry/progress_thread.hh"
 
@@ -37,6 +38,8 @@ constexpr uint64_t no_end = UINT64_MAX;
 // How long a sleep without a timer lasts before it is looked whether its descriptors are still the
 // thread's: a client that closes them all and has others behind the numbers would never end it.
 constexpr uint64_t descriptor_look_ns = 100 * ms_ns;
+// While the thread always finds work it asks so often whether a store waits.
+constexpr uint64_t turns_between_looks = 32;
 constexpr int fruitless_max = 2;         // wake-ups by a wire whose frame cannot be taken yet
 constexpr int fruitless_beside_max = 8;  // the same beside clients, which may have taken it
 
@@ -165,6 +168,7 @@ void ProgressThread::run() noexcept {
     if (work() != 0) {
       fruitless_wakes_ = 0;
       spin_.found();
+      look_for_stores();
       continue;
     }
     if (store_looks_left_ != 0 &&
@@ -185,8 +189,9 @@ void ProgressThread::run() noexcept {
 // Without traps: looks in again after a moment.
 void ProgressThread::sleep() noexcept {
   asleep_.store(true, std::memory_order_seq_cst);
-  wait(look_in_ms * ms_ns, fruitless_wakes_ < fruitless_max);
+  const bool store = wait(look_in_ms * ms_ns, fruitless_wakes_ < fruitless_max).store;
   asleep_.store(false, std::memory_order_relaxed);
+  if (store) let_stores_go();
 }
 
 // Since it was asked before: how often the kernel woke the thread beyond the sleeps that it began.
@@ -206,6 +211,7 @@ void ProgressThread::sleep_beside_polls() noexcept {
   const bool with_wires = polls_.with_wires() && fruitless_wakes_ < fruitless_beside_max;
   const Woken woken = wait(polls_.sleep_us() * us_ns, with_wires);
   asleep_.store(false, std::memory_order_relaxed);
+  if (woken.store) let_stores_go();
   const auto end = woken.called  ? ClientPolls::End::call
                    : woken.frame ? ClientPolls::End::frame
                                  : ClientPolls::End::time;
@@ -223,10 +229,18 @@ void ProgressThread::sleep_trapped() noexcept {
   else
     add(system_calls_, protect_.protect());
   const bool quiet = work() == 0 && !hca_.uars.pending();
-  const bool called = !quiet || wait(ns_max, fruitless_wakes_ < fruitless_max).called;
+  Woken woken{!quiet};
+  if (quiet) woken = wait(ns_max, fruitless_wakes_ < fruitless_max);
   asleep_.store(false, std::memory_order_relaxed);
-  if (!open) let_stores_go();
-  if (called) spin_.restart();
+  if (!open || woken.store) let_stores_go();
+  if (woken.called) spin_.restart();
+}
+
+void ProgressThread::look_for_stores() noexcept {
+  if (++turns_with_work_ % turns_between_looks != 0) return;
+  pollfd store{protect_.fd(), POLLIN, 0};
+  add(system_calls_);
+  if (::poll(&store, 1, 0) > 0) let_stores_go();
 }
 
 void ProgressThread::let_stores_go() noexcept {
@@ -304,7 +318,9 @@ ProgressThread::Woken ProgressThread::wait(uint64_t ns_max, bool with_wires) noe
     if (!wake_.clear()) lose_descriptors();
     add(system_calls_, 2);
   }
-  Woken woken{(waited_[0].revents | waited_[1].revents) != 0, false};
+  Woken woken;
+  woken.store = waited_[1].revents != 0;
+  woken.called = woken.store || waited_[0].revents != 0;
   for (std::size_t i = 2; i < waited_.size(); i++)
     woken.frame = woken.frame || waited_[i].revents != 0;
   // After a moment without the wires, one more try with them.

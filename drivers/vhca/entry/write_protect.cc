@@ -90,7 +90,10 @@ uint32_t WriteProtect::protect() noexcept {
 }
 
 // A read that does not fill its room has taken all. A page that is not protected any more lets all
-// its stores go, those that are not read here too.
+// its stores go that are in the kernel's list, those that are not read here too. The kernel puts a
+// store into it and then looks whether the page may be written (fs/userfaultfd.c,
+// handle_userfault(), userfaultfd_must_wait(): pte_write()), which behind the release of a shared
+// page needs one more fault: a store that comes into the list behind the release waits.
 WriteProtect::Released WriteProtect::release() noexcept {
   uffd_msg messages[16];
   Released released;
