@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
@@ -130,85 +129,6 @@ int where_doorbells_are_looked_for(ibv_context* context) {
   return 0;
 }
 
-// Writes that keep the thread at work, from one half of a large region to the other.
-class LongTransfer {
- public:
-  explicit LongTransfer(ibv_context* context) : pair_(context), memory_(bytes) {
-    if (!pair_.ok()) return;
-    mr_ = ibv_reg_mr(pair_.pd(), memory_.data(), bytes,
-                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  }
-  ~LongTransfer() {
-    if (mr_ != nullptr) ibv_dereg_mr(mr_);
-  }
-  LongTransfer(const LongTransfer&) = delete;
-  LongTransfer& operator=(const LongTransfer&) = delete;
-
-  [[nodiscard]] bool ok() const { return mr_ != nullptr; }
-  [[nodiscard]] bool begin() {
-    constexpr int writes = 12;
-    ibv_sge sge{reinterpret_cast<uintptr_t>(memory_.data()), bytes / 2, mr_->lkey};
-    ibv_send_wr wr{}, *bad = nullptr;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma = {reinterpret_cast<uintptr_t>(memory_.data()) + bytes / 2, mr_->rkey};
-    for (int i = 0; i < writes; i++) {
-      wr.send_flags = i + 1 == writes ? static_cast<unsigned>(IBV_SEND_SIGNALED) : 0u;
-      if (ibv_post_send(pair_.qp(0), &wr, &bad) != 0) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] bool ended() {
-    ibv_wc wc{};
-    return ibv_poll_cq(pair_.cq(), 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
-  }
-
- private:
-  static constexpr uint32_t bytes = 64u << 20;
-  RcPair pair_;
-  std::vector<uint8_t> memory_;
-  ibv_mr* mr_ = nullptr;
-};
-
-// The thread finds work all the time that a long transfer takes. Whether the store has gone on is
-// read before the transfer's end is asked for, so one that waits until that end is never taken for
-// one that went on before. The store's thread may get no processor meanwhile, hence rounds.
-int beside_a_long_transfer(ibv_context* context) {
-  constexpr int rounds = 20;
-  LongTransfer transfer(context);
-  RcPair pair(context);
-  if (!transfer.ok() || !pair.ok()) return 3;
-  const OpenFileRef open(context->cmd_fd);
-  if (!open || open->instance == nullptr) return 5;
-  const Instance* instance = open->instance;
-  const Doorbell doorbell(pair.qp(0));
-  bool went_on = false;
-  for (int round = 0; round < rounds && !went_on; round++) {
-    if (!transfer.begin()) return 6;
-    // Two turns behind the doorbell the thread is at work, unless it has done all of it already.
-    const uint64_t turns = instance->progress_counts().turns;
-    bool ended = false;
-    while (!ended && instance->progress_counts().turns < turns + 2) ended = transfer.ended();
-    if (ended) continue;
-    if (!doorbell.protect()) return 4;
-    std::atomic<bool> stored{false};
-    std::thread poster([&] {
-      pair.post_write(64);
-      stored = true;
-    });
-    while (!ended) {
-      const bool before = stored;
-      ended = transfer.ended();
-      went_on = went_on || (before && !ended);
-    }
-    poster.join();
-    ibv_wc wc{};
-    while (ibv_poll_cq(pair.cq(), 1, &wc) == 0) std::this_thread::sleep_for(1ms);
-  }
-  return went_on ? 0 : 7;
-}
-
 int child(int (*run)(ibv_context*)) {
   ::alarm(seconds_max);
   DeviceSpec config;
@@ -236,16 +156,11 @@ void lets_it_go_where_doorbells_are_looked_for() {
   goes_on(&where_doorbells_are_looked_for);
 }
 
-void lets_it_go_while_it_works() {
-  goes_on(&beside_a_long_transfer);
-}
-
 const test::Case cases[] = {
     {"a store that waits beside a client that polls goes on",
      lets_it_go_beside_a_client_that_polls},
     {"a store that waits while doorbells are looked for goes on",
      lets_it_go_where_doorbells_are_looked_for},
-    {"a store that waits while the thread always finds work goes on", lets_it_go_while_it_works},
 };
 
 }  // namespace
