@@ -2,8 +2,8 @@
 // Spin, protect, look once more, sleep. No doorbell is lost: a store before the protection is seen
 // by the look after it, a store after it traps. What a store that traps announces is done at once,
 // and the page stays open until the store is seen: a client that is slow to run traps once, not
-// each time that it tries. A store may also wait at an open page (write_protect.hh), so each wait
-// and each long time of work asks whether one does.
+// each time that it tries. A store may also wait at an open page (write_protect.hh), so the thread
+// serves the descriptor behind each sleep.
 
 #include "vhca/entry/progress_thread.hh"
 
@@ -38,8 +38,6 @@ constexpr uint64_t no_end = UINT64_MAX;
 // How long a sleep without a timer lasts before it is looked whether its descriptors are still the
 // thread's: a client that closes them all and has others behind the numbers would never end it.
 constexpr uint64_t descriptor_look_ns = 100 * ms_ns;
-// While the thread always finds work it asks so often whether a store waits.
-constexpr uint64_t turns_between_looks = 32;
 constexpr int fruitless_max = 2;         // wake-ups by a wire whose frame cannot be taken yet
 constexpr int fruitless_beside_max = 8;  // the same beside clients, which may have taken it
 
@@ -168,7 +166,6 @@ void ProgressThread::run() noexcept {
     if (work() != 0) {
       fruitless_wakes_ = 0;
       spin_.found();
-      look_for_stores();
       continue;
     }
     if (store_looks_left_ != 0 &&
@@ -234,13 +231,6 @@ void ProgressThread::sleep_trapped() noexcept {
   asleep_.store(false, std::memory_order_relaxed);
   if (!open || woken.store) let_stores_go();
   if (woken.called) spin_.restart();
-}
-
-void ProgressThread::look_for_stores() noexcept {
-  if (++turns_with_work_ % turns_between_looks != 0) return;
-  pollfd store{protect_.fd(), POLLIN, 0};
-  add(system_calls_);
-  if (::poll(&store, 1, 0) > 0) let_stores_go();
 }
 
 void ProgressThread::let_stores_go() noexcept {

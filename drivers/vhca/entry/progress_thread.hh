@@ -70,7 +70,6 @@ class ProgressThread {
   uint64_t wakes_in_vain() noexcept;
   void sleep_trapped() noexcept;
   void let_stores_go() noexcept;
-  void look_for_stores() noexcept;
   // What ended a sleep.
   struct Woken {
     bool called = false;  // a trap or a kick
@@ -95,7 +94,6 @@ class ProgressThread {
   uint64_t switches_seen_ = 0, sleeps_seen_ = 0;  // by wakes_in_vain()
   int fruitless_wakes_ = 0;  // by a frame, in a row, that made no work: then wires are left out
   SpinBudget spin_;
-  uint64_t turns_with_work_ = 0;
   uint32_t store_looks_left_ = 0;  // not 0: pages are open until the store that trapped is seen
   uint64_t doorbells_before_ = 0;  // when it was let go on
   std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, blind_{0}, system_calls_{0};

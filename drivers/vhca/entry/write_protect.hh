@@ -33,10 +33,10 @@ class WriteProtect {
 
   // A client's mapping of a doorbell page. False: it cannot be protected.
   bool add(void* page, std::size_t length) noexcept;
-  // Every mapping that is still there. release() lets waiting stores go on. One that is on its way
-  // to the kernel's list of them meanwhile may be missed: it waits although its page is open, and
-  // the descriptor is readable until the next release(). So whoever waits for the descriptor, for
-  // whatever reason, calls release() when it is readable, and whoever works on and on asks it.
+  // protect() and release() treat every mapping that is still there. release() lets waiting stores
+  // go on, but may miss one that the kernel is just putting into its list: that one waits although
+  // its page is open. The descriptor stays readable then, so the thread must call release() behind
+  // every sleep in which it became readable.
   struct Released {
     uint32_t traps = 0;  // stores that waited
     uint32_t system_calls = 0;
