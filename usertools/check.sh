@@ -101,8 +101,6 @@ run() {
   return $code
 }
 
-# One program for many test files (ADR 0068). Not with ThreadSanitizer, which runs few of them.
-joined=(-Djoined_tests=true)
 # The quickstart sets build/ up without tests.
 all=(-Dtests=true -Dexamples=true)
 
@@ -111,19 +109,18 @@ targets() { /usr/bin/python3 "$report" targets "$@"; }
 
 # Without the optimizer, and only what its suites want: a third of the release's minutes.
 build_quick() {
-  configure build-quick "${joined[@]}" -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
-    "${in_one[@]}" -Dcpp_args=-Wno-shadow || return 1
+  configure build-quick -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true || return 1
   # shellcheck disable=SC2046
   build build-quick $(targets build-quick -slow $(suites_of build-quick))
 }
 build_release() {
-  configure build "${joined[@]}" "${all[@]}" -Dbuildtype=release -Dwerror=true && build build all
+  configure build "${all[@]}" -Dbuildtype=release -Dwerror=true && build build all
 }
 # UBSan's vptr check needs RTTI, which lib and drivers are built without. Lines of the source are all
 # that a report wants of the debug information: -g1 is built a fifth quicker than -g.
 build_asan() {
-  configure build-asan "${joined[@]}" -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
-    -Db_sanitize=address,undefined -Db_lundef=false "${in_one[@]}" "-Dcpp_args=-fno-sanitize=vptr -g1 -Wno-shadow" || return 1
+  configure build-asan -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
+    -Db_sanitize=address,undefined -Db_lundef=false "-Dcpp_args=-fno-sanitize=vptr -g1" || return 1
   # shellcheck disable=SC2046
   build build-asan -j "$(nproc)" $(targets build-asan unit golden vhca)
 }
@@ -131,7 +128,7 @@ build_asan() {
 # barriers unless told to use C11 atomics, the only ones that the sanitizer understands.
 build_tsan() {
   configure build-tsan -Dbuildtype=debugoptimized -Doptimization=1 -Ddebug=false -Dwerror=true \
-    -Db_sanitize=thread -Db_lundef=false "${in_one[@]}" "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan -g1 -Wno-shadow" || return 1
+    -Db_sanitize=thread -Db_lundef=false "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan -g1" || return 1
   # shellcheck disable=SC2046
   build build-tsan -j "$(nproc)" $(targets build-tsan $threads)
 }

@@ -38,43 +38,20 @@ def not_there(text):
     return [line[2:] for line in part.splitlines() if line.startswith("- ")]
 
 
-def united(generated):
-    """With -Dunity=on the sources are those that generated files include."""
-    sources = []
-    for path in generated:
-        if re.search(r"-unity\d+\.cpp$", path) and os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                sources += re.findall(r'#include\s*[<"](.*)[>"]', f.read())
-    return sources
-
-
 def introspect(build, what):
     out = subprocess.run(["meson", "introspect", build, "--" + what], capture_output=True, text=True,
                          check=True).stdout
     return json.loads(out)
 
 
-def joined(root, build, tests):
-    """The same of files that are suites of one program (option joined_tests): it lies where they lie."""
-    found = {}
-    for words in (test["cmd"] for test in tests if test["cmd"][1:2] == ["--suite"]):
-        folder = os.path.relpath(os.path.dirname(words[0]), os.path.abspath(build))
-        for ending in ("_ut.cc", "_golden.cc"):
-            path = os.path.join(folder, words[2] + ending)
-            if os.path.exists(os.path.join(root, path)):
-                found[path] = tuple(words[:3])
-    return found
-
-
 def programs(root, build):
-    """Source file, from the root, to what starts the program that is made of it."""
-    found = joined(root, build, introspect(build, "tests"))
+    """Source file, from the root, to the program that is made of it."""
+    found = {}
     for target in introspect(build, "targets"):
-        if target["type"] != "executable":
-            continue
-        for group in target["target_sources"]:
-            for source in group.get("sources", []) + united(group.get("generated_sources", [])):
-                found.setdefault(os.path.relpath(source, root), (target["filename"][0],))
+        if target["type"] == "executable":
+            for group in target["target_sources"]:
+                for source in group.get("sources", []):
+                    found.setdefault(os.path.relpath(source, root), target["filename"][0])
     return found
 
 
@@ -102,20 +79,31 @@ def reason_of(done):
     return last_line(done) if done.returncode == SKIPPED else None
 
 
-class Program:
-    """What it lists, or why it does not."""
+def listed(words):
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Suite:
+    """What one suite of a program (test/support/ut.hh) lists, or why it does not; a program that has none is one."""
 
     def __init__(self, words):
-        done = subprocess.run([*words, "-l"], capture_output=True, text=True, timeout=60, check=False)
+        self.words = words
+        done = listed([*words, "-l"])
         self.skips = reason_of(done)
         self.fault = f"lists no cases: {last_line(done)}" if done.returncode not in (0, SKIPPED) else ""
         self.cases = done.stdout.splitlines() if done.returncode == 0 else []
 
 
-def run_case(program, case):
+def suites_of(program):
+    done = listed([program, "--suites"])
+    names = done.stdout.split() if done.returncode == 0 else []
+    return [Suite((program, "--suite", name)) for name in names] or [Suite((program,))]
+
+
+def run_case(words, case):
     """(what it said where it failed, why it skips)."""
     try:
-        done = subprocess.run([*program, case], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([*words, case], capture_output=True, text=True, timeout=120,
                               check=False, errors="replace")
     except subprocess.TimeoutExpired:
         return "no end after 120 s", None
@@ -135,31 +123,36 @@ class Seeds:
         else:
             self.faults.append(f"{number}: root skips nothing, and this is skipped: {reason}")
 
-    def program_of(self, number, path, case):
-        """What starts the program, or None where the row names nothing that can be run."""
+    def suite_of(self, number, path, case):
+        """What starts the suite that has the case, or None where the row names nothing that can be run."""
         program = self.known.get(path)
         if not path or not case:
             self.faults.append(f"{number}: no case")
-        elif program is None or not os.path.exists(program[0]):
+            return None
+        if program is None or not os.path.exists(program):
             self.faults.append(f"{number}: {path} is not built into any program")
+            return None
+        if program not in self.listed:
+            self.listed[program] = suites_of(program)
+        suites = self.listed[program]
+        # Two suites may have a case of one name: the file's own is meant.
+        for suite in sorted(suites, key=lambda s: not os.path.basename(path).startswith(s.words[-1])):
+            if case in suite.cases:
+                return suite.words
+        reasons = [s.skips for s in suites if s.skips is not None]
+        faults = [s.fault for s in suites if s.fault]
+        if reasons:
+            self.skip(number, reasons[0])
         else:
-            if program not in self.listed:
-                self.listed[program] = Program(program)
-            listed = self.listed[program]
-            if listed.skips is not None:
-                self.skip(number, listed.skips)
-            elif listed.fault or case not in listed.cases:
-                self.faults.append(f"{number}: {path} " + (listed.fault or f'has no case "{case}"'))
-            else:
-                return program
+            self.faults.append(f"{number}: {path} " + (faults[0] if faults else f'has no case "{case}"'))
         return None
 
     def run(self):
         named = {}
         for number, path, case in rows(self.text):
-            program = self.program_of(number, path, case)
-            if program:
-                named.setdefault((program, case), []).append(number)
+            words = self.suite_of(number, path, case)
+            if words:
+                named.setdefault((words, case), []).append(number)
         passed = 0
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             ends = pool.map(lambda key: run_case(*key), named)
@@ -182,7 +175,7 @@ def main(arguments):
     with open(os.path.join(root, "doc/seeds.md"), encoding="utf-8") as f:
         text = f.read()
     known = programs(root, build)
-    needed = {known[path][0] for _, path, _ in rows(text) if path in known}
+    needed = {known[path] for _, path, _ in rows(text) if path in known}
     wrong = bring_up_to_date(build, sorted(os.path.relpath(p, os.path.abspath(build)) for p in needed))
     if wrong:
         print(f"{wrong}\n0 passed, 1 failed, 0 skipped")

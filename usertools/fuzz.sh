@@ -24,7 +24,7 @@ found=$ROOT/$folder/found
 build_fuzzers() {
   export CC=clang CXX=clang++
   configure $folder -Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=false -Dfuzz=true \
-    -Db_sanitize=address,undefined -Db_lundef=false "${in_one[@]}" \
+    -Db_sanitize=address,undefined -Db_lundef=false \
     "-Dcpp_args=-fno-sanitize=vptr -fsanitize=fuzzer-no-link" && build $folder fuzzers
 }
 

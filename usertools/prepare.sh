@@ -188,31 +188,23 @@ return_hugepages() {
   hugepages_before=
 }
 
-# For builds that are only tested: the sources of a library are compiled eighteen at a time. No library of
-# a room may have a multiple of it: Meson 1.0 then waits for one file too many (extract_all_objects).
-in_one=(-Dunity=on -Dunity_size=18)
+# Without this ccache keeps nothing that was compiled with a precompiled header (cpp_pch).
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 # configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used. An option
-# behind `new:` counts only where the folder is made. Every source begins with an empty file, in whose place
-# GCC takes the C++ library's headers, read once (precompile.py); gold links seven times as quickly as ld.
+# behind `new:` counts only where the folder is made. gold links seven times as quickly as ld.
 configure() {
-  local folder=$1 log word old=() new=() arguments=
-  local first
-  first=$(realpath -m "$folder")/precompiled/std.hh
+  local folder=$1 log word old=("-Dcpp_args=") new=()
   for word in "${@:2}"; do
     case $word in
-      -Dcpp_args=*) arguments=" ${word#*=}" ;;
       new:*) new+=("${word#new:}") ;;
       *) old+=("$word") ;;
     esac
   done
-  old+=("-Dcpp_args=-Wno-invalid-pch -include '$first'$arguments")
   log=$(mktemp)
-  if ! { [ -f "$folder/build.ninja" ] && [ -f "$first" ] &&
-    meson configure "$folder" "${old[@]}" > "$log" 2>&1 &&
+  if ! { [ -f "$folder/build.ninja" ] && meson configure "$folder" "${old[@]}" > "$log" 2>&1 &&
     ninja -C "$folder" build.ninja >> "$log" 2>&1; }; then   # reads changed build files anew
     rm -rf "$folder"
-    mkdir -p "${first%/*}" && : > "$first"
     if ! CC_LD=gold CXX_LD=gold meson setup "$folder" "$ROOT" "${new[@]}" "${old[@]}" > "$log" 2>&1 < /dev/null; then
       tail -30 "$log" >&2
       rm -f "$log"
@@ -220,7 +212,6 @@ configure() {
     fi
   fi
   rm -f "$log"
-  "$ROOT/usertools/precompile.py" "$folder"
 }
 
 # build FOLDER TARGET...: quiet unless it fails, but for how far it is.

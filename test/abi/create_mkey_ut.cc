@@ -133,4 +133,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("create_mkey", cases)
+KILIM_TEST_SUITE(create_mkey, cases)

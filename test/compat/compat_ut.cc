@@ -276,7 +276,7 @@ const Case own[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(compat) {
   return run_tables("compat",
                     {own, paging_cases(), relaxed_cases(), relaxed_life_cases(),
                      relaxed_memory_cases(), unreliable_cases()},

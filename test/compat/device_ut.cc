@@ -67,7 +67,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(device) {
   if (::geteuid() != 0) {
     (void)std::puts("needs root: nobody else may put a file into /dev");
     return skipped;

@@ -62,4 +62,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("relaxed regions of a queue that is down", cases)
+KILIM_TEST_SUITE(down, cases)

@@ -49,10 +49,8 @@ def copied(root, place, *names):
     os.mkdir(tools)
     for name in (*names, "prepare.sh"):
         shutil.copy(os.path.join(root, "usertools", name), tools)
-    for name, text in (("packages.txt", ""), ("precompile.py", "#!/bin/sh\n")):
-        with open(os.path.join(tools, name), "w", encoding="ascii") as f:
-            f.write(text)
-        os.chmod(os.path.join(tools, name), 0o755)
+    with open(os.path.join(tools, "packages.txt"), "w", encoding="ascii"):
+        pass
     return tools
 
 

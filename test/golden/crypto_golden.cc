@@ -267,4 +267,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden/crypto", cases)
+KILIM_TEST_SUITE(crypto, cases)

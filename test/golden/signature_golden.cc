@@ -279,4 +279,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden/signature", cases)
+KILIM_TEST_SUITE(signature, cases)

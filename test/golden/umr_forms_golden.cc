@@ -265,4 +265,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden/umr_forms", cases)
+KILIM_TEST_SUITE(umr_forms, cases)

@@ -156,4 +156,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden/umr", cases)
+KILIM_TEST_SUITE(umr, cases)

@@ -258,4 +258,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden_way", cases)
+KILIM_TEST_SUITE(way, cases)

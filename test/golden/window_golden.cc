@@ -255,4 +255,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden/window", cases)
+KILIM_TEST_SUITE(window, cases)

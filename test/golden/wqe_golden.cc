@@ -300,4 +300,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("golden/wqe", cases)
+KILIM_TEST_SUITE(wqe, cases)

@@ -100,4 +100,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/allocated", cases)
+KILIM_TEST_SUITE(allocated, cases)

@@ -225,6 +225,6 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(connection) {
   return kilim::test::run_tables("mlx5/connection", {cases}, argc, argv);
 }

@@ -263,4 +263,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5: device memory", cases)
+KILIM_TEST_SUITE(device_memory, cases)

@@ -285,7 +285,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(device) {
   return kilim::test::run_tables(
       "mlx5/device", {cases, kilim::test::rwq_cases(), kilim::test::event_cases()}, argc, argv);
 }

@@ -23,7 +23,7 @@ inline constexpr uint64_t area = 4096;
 inline constexpr uint64_t zero_based = 0;
 
 // A region that may be read and written, one that may only be read, two keys, one queue.
-struct Bench {
+struct ExplainBench {
   VirtualDevice& v;
   std::vector<std::byte> memory = std::vector<std::byte>(4 * area);
   Loop loop;
@@ -34,7 +34,7 @@ struct Bench {
   diag::MkeyBook book;
   uint32_t first = 0;  // block of the next WQE
 
-  explicit Bench(VirtualDevice& device)
+  explicit ExplainBench(VirtualDevice& device)
       : v(device),
         loop(*device.device, mr::Access::all),
         all(mr::Mr::create(v.device->registrar(), std::span(memory).first(area), mr::Access::all,
@@ -52,7 +52,7 @@ struct Bench {
     (void)v.device->keys().create_mkeys(fixed, pages);
     book.fixed_key(pages[0].lkey, 12);
   }
-  ~Bench() { loop.qp.destroy(); }
+  ~ExplainBench() { loop.qp.destroy(); }
   [[nodiscard]] bool ok() const { return loop.ok() && all.ok() && readable.ok() && lists.ok(); }
 
   [[nodiscard]] uint64_t at(uint64_t offset) const { return all->region().iova + offset; }

@@ -19,72 +19,72 @@ using Sge = queue::Sge;
 using Cursor = queue::WqeCursor;
 
 struct Injection {
-  std::function<void(Bench&, Cursor&)> post;
+  std::function<void(ExplainBench&, Cursor&)> post;
   std::vector<const char*> fragments;
 };
 
 // clang-format off
 const Injection injections[] = {
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(area - 64), 128, b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(area - 64), 128, b.lkey()}, {}); },
      {"RDMA_WRITE at WQE 0", "IBV_WC_LOC_PROT_ERR", "segment 0: 128 bytes at ", "go 64 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0) - 8, 64, b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0) - 8, 64, b.lkey()}, {}); },
      {"segment 0: region 'arena'", "begins 8 bytes behind the address"}},
-    {[](Bench& b, Cursor& c) { const Sge s[] = {{b.at(0), 8, b.lkey()}, {b.at(area), 1, b.lkey()}}; (void)queue::rdma_write(c, b.remote(), std::span(s), {}); },
+    {[](ExplainBench& b, Cursor& c) { const Sge s[] = {{b.at(0), 8, b.lkey()}, {b.at(area), 1, b.lkey()}}; (void)queue::rdma_write(c, b.remote(), std::span(s), {}); },
      {"segment 1: ", "go 1 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{0x77777700}}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{0x77777700}}, {}); },
      {"segment 0: nobody knows key 0x77777700"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{b.lkey().value() ^ 1}}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, Lkey{b.lkey().value() ^ 1}}, {}); },
      {"is stale: it is ", "the tag has changed"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_read(c, b.remote(), Sge{b.readable->region().iova, 8, b.readable->region().lkey}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_read(c, b.remote(), Sge{b.readable->region().iova, 8, b.readable->region().lkey}, {}); },
      {"RDMA_READ", "region 'rom'", "does not allow local writing"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(area - 4), Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, b.remote(area - 4), Sge{b.at(0), 8, b.lkey()}, {}); },
      {"IBV_WC_REM_ACCESS_ERR", "remote side: 8 bytes at ", "go 4 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
      {"remote side: region 'rom'", "does not allow remote writing"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_read(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_read(c, {b.readable->region().iova, b.readable->region().rkey}, Sge{b.at(0), 8, b.lkey()}, {}); },
      {"remote side: region 'rom'", "does not allow remote reading"}},
-    {[](Bench& b, Cursor& c) { (void)queue::fetch_and_add(c, {.target = {b.readable->region().iova, b.readable->region().rkey}, .result_address = b.at(0), .result_key = b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::fetch_and_add(c, {.target = {b.readable->region().iova, b.readable->region().rkey}, .result_address = b.at(0), .result_key = b.lkey()}, {}); },
      {"ATOMIC_FA", "remote side: region 'rom'", "does not allow atomics"}},
-    {[](Bench& b, Cursor& c) { (void)queue::rdma_write(c, {b.at(0), Rkey{0x55555500}}, Sge{b.at(0), 8, b.lkey()}, {}); },
+    {[](ExplainBench& b, Cursor& c) { (void)queue::rdma_write(c, {b.at(0), Rkey{0x55555500}}, Sge{b.at(0), 8, b.lkey()}, {}); },
      {"remote side: nobody knows key 0x55555500"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 100, b.lkey()}, {b.at(area - 36), 100, b.lkey()}};
        b.bind(c, 0, p);
        (void)queue::rdma_write(c, b.remote(), Sge{zero_based, 200, b.keys[0].lkey}, {});
      },
      {"segment 0: entry 1 of key ", "(lcore 3, WQE 0): 100 bytes at ", "go 64 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 100, b.lkey()}};
        b.bind(c, 0, p);
        (void)queue::rdma_write(c, b.remote(), Sge{90, 20, b.keys[0].lkey}, {});
      },
      {"20 bytes at 0x5a go 10 bytes past the end of key ", "bound by lcore 3 with WQE 0"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 8, b.lkey()}, {b.at(64), 8, Lkey{0x33333300}}};
        b.bind(c, 0, p);
        (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"entry 1 of key ", "nobody knows key 0x33333300"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        b.bind(c, 0, p);
        CU_ASSERT_TRUE(umr::local_invalidate(c, b.keys[0].lkey, {.flags = prm::ctrl::small_fence}).ok());
        (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"is free: it was invalidated and shows nothing"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        b.bind(c, 0, p, mr::Access::all, 9);
        (void)queue::rdma_write(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"is stale: it is ", "the tag has changed"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        b.bind(c, 0, p, mr::Access::local_write);
        (void)queue::rdma_write(c, {0, Rkey{b.keys[0].lkey.value()}}, Sge{b.at(64), 16, b.lkey()}, {});
      },
      {"remote side: key ", "bound by lcore 3 with WQE 0 does not allow remote writing"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece low[] = {{b.at(area - 8), 16, b.lkey()}};
        b.bind(c, 0, low);
        const umr::Piece high[] = {{b.at(0), 8, b.lkey()}, {0, 16, b.keys[0].lkey}};
@@ -92,48 +92,48 @@ const Injection injections[] = {
        (void)queue::rdma_write(c, b.remote(), Sge{0, 24, b.keys[1].lkey}, {});
      },
      {"entry 1 of key ", "(lcore 3, WQE 3): entry 0 of key ", "go 8 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.readable->region().iova, 64, b.readable->region().lkey}};
        b.bind(c, 0, p);
        (void)queue::rdma_read(c, b.remote(), Sge{0, 16, b.keys[0].lkey}, {});
      },
      {"entry 0 of key ", "region 'rom'", "does not allow local writing"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        (void)queue::rdma_write(c, b.remote(), Sge{b.at(area), 8, b.lkey()}, {});
        (void)queue::rdma_write(c, b.remote(), Sge{b.at(0), 8, b.lkey()}, {});
      },
      {"WQE 0 ", "go 8 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
        const umr::ListRequest r{.key = Lkey{0x44444400}, .max_entries = 4, .access = 0};
        CU_ASSERT_TRUE(umr::umr_list(c, r, umr::View::of(p), {}).ok());
      },
      {"UMR at WQE 0", "IBV_WC_MW_BIND_ERR", "key 0x44444400"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const std::vector<umr::Piece> p = b.pieces(100, 77);
        b.bind(c, b.big[0], umr::View::of(p), umr::Form::by_size);
        (void)queue::rdma_write(c, b.remote(), Sge{16, 784, b.big[0].lkey}, {});
      },
      {"segment 0: entry 77 of key ", "(lcore 3, WQE 0): 8 bytes at ", "go 4 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const std::vector<umr::Piece> p = b.pieces(12, 9);
        b.bind(c, b.big[0], umr::View::of(p), umr::Form::by_pointer);
        (void)queue::rdma_write(c, b.remote(), Sge{70, 8, b.big[0].lkey}, {});
      },
      {"entry 9 of key ", "6 bytes at ", "go 2 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::StridedEntry e[] = {{b.at(0), 8, 16, b.lkey()}, {b.at(area - 256), 4, 50, b.lkey()}};
        b.bind(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::inline_list);
        (void)queue::rdma_write(c, b.remote(), Sge{8, 200, b.big[0].lkey}, {});
      },
      {"entry 1, repetition 6, of key ", "4 bytes at ", "go 48 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::StridedEntry e[] = {{b.at(0), 8, 16, b.lkey()}, {b.at(0), 4, 0, Lkey{0x33333300}}};
        b.bind(c, b.big[0], umr::StridedView{e, 2, 20}, umr::Form::by_pointer);
        (void)queue::rdma_write(c, b.remote(), Sge{120, 12, b.big[0].lkey}, {});
      },
      {"entry 1, repetition 10, of key ", "nobody knows key 0x33333300"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        const umr::Piece p[] = {{b.at(0), 4096, b.lkey()}, {b.at(64), 4096, b.lkey()}};
        umr::FixedView v;
        CU_ASSERT_TRUE(umr::fixed_view(p, 12, v).ok());
@@ -141,7 +141,7 @@ const Injection injections[] = {
        (void)queue::rdma_write(c, b.remote(), Sge{8000, 192, b.pages[0].lkey}, {});
      },
      {"entry 1 of key ", "192 bytes at ", "go 64 bytes past the end of region 'arena'"}},
-    {[](Bench& b, Cursor& c) {
+    {[](ExplainBench& b, Cursor& c) {
        (void)b.loop.rq->post(Sge{b.at(0), 4, b.lkey()}, 1);
        b.loop.rq->ring();
        (void)queue::send(c, Sge{b.at(0), 8, b.lkey()}, {});
@@ -157,7 +157,7 @@ void each_error_is_explained() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   CU_ASSERT_TRUE(std::size(injections) >= 20);
   for (const Injection& injection : injections) {
-    Bench b{v};
+    ExplainBench b{v};
     CU_ASSERT_TRUE_FATAL(b.ok());
     Cursor c{*b.loop.sq};
     injection.post(b, c);
@@ -212,7 +212,7 @@ void a_key_is_audited() {
   config.name = "explain1";
   VirtualDevice v{config};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
-  Bench b{v};
+  ExplainBench b{v};
   CU_ASSERT_TRUE_FATAL(b.ok());
   Cursor c{*b.loop.sq};
   const umr::Piece p[] = {{b.at(0), 64, b.lkey()}};
@@ -233,4 +233,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("explain", cases)
+KILIM_TEST_SUITE(explain, cases)

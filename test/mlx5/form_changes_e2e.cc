@@ -238,4 +238,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/form_changes", cases)
+KILIM_TEST_SUITE(form_changes, cases)

@@ -177,7 +177,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(form_edges) {
   return kilim::test::run_tables("mlx5/form_edges", {cases, kilim::test::form_border_cases()}, argc,
                                  argv);
 }

@@ -165,4 +165,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/forms", cases)
+KILIM_TEST_SUITE(forms, cases)

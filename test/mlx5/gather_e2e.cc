@@ -228,4 +228,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/gather", cases)
+KILIM_TEST_SUITE(gather, cases)

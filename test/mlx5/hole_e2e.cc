@@ -134,4 +134,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/hole", cases)
+KILIM_TEST_SUITE(hole, cases)

@@ -212,8 +212,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (!kilim::test::start_growing_eal(argv, kilim::mem::huge_pages(eal_bytes).free, "-m16"))
-    return 2;
+KILIM_TEST_MAIN(index) {
+  if (!kilim::test::start_growing_eal(kilim::mem::huge_pages(eal_bytes).free, "-m16")) return 2;
   return kilim::test::run_cases("mlx5/index", cases, argc, argv);
 }

@@ -267,7 +267,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(inline_recv) {
   return kilim::test::run_tables("mlx5/inline_recv", {cases, kilim::test::inline_recv_many_cases()},
                                  argc, argv);
 }

@@ -299,4 +299,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/life", cases)
+KILIM_TEST_SUITE(life, cases)

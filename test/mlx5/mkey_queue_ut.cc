@@ -259,4 +259,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/mkey_queue", cases)
+KILIM_TEST_SUITE(mkey_queue, cases)

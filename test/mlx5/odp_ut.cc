@@ -260,7 +260,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(odp) {
   if (!shared().device || !test::place_faults()) return 2;
   return kilim::test::run_cases("mlx5/odp", cases, argc, argv);
 }

@@ -20,7 +20,7 @@ namespace kilim::test {
 using mr::Region;
 
 // An adapter, a protection domain and a registrar over it, by verbs alone.
-struct Bench {
+struct FaultsBench {
   mlx5::Context context;
   mr::OdpCaps odp;
   ibv_pd* pd = nullptr;
@@ -28,7 +28,7 @@ struct Bench {
   std::vector<Region> live;
   std::optional<mr::Domain> domain;
 
-  Bench() {
+  FaultsBench() {
     DeviceSpec c;
     c.name = "faults0";
     (void)vhca::attach(c);

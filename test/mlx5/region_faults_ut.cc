@@ -40,8 +40,8 @@ using namespace kilim::test;
 using mr::Access;
 using mr::Region;
 
-Bench& bench() {
-  static auto* b = new Bench;
+FaultsBench& bench() {
+  static auto* b = new FaultsBench;
   return *b;
 }
 
@@ -50,14 +50,14 @@ bool fits(const Error& e) {
   return e.code == EIO || e.code == ENOMEM || e.code == ENOENT;
 }
 
-bool keep(Bench& b, const Result<Region>& r) {
+bool keep(FaultsBench& b, const Result<Region>& r) {
   if (r) b.live.push_back(*r);
   return r.ok() || fits(r.error());
 }
 
 // The first region of a kind is changed, where there is one. An undefined one stays among those
 // that end() destroys.
-bool changed(Bench& b, mr::Kind kind, const mr::Change& c) {
+bool changed(FaultsBench& b, mr::Kind kind, const mr::Change& c) {
   for (Region& r : b.live) {
     if (r.kind != kind || r.undefined) continue;
     const mr::Rereg done = b.registrar->reregister(r, c);
@@ -67,7 +67,7 @@ bool changed(Bench& b, mr::Kind kind, const mr::Change& c) {
   return true;
 }
 
-bool pass(Bench& b, Pages& memory) {
+bool pass(FaultsBench& b, Pages& memory) {
   mlx5::VerbsRegistrar& registrar = *b.registrar;
   bool good = true;
   Result<mr::Domain> domain = registrar.create_domain();
@@ -177,7 +177,7 @@ void an_exhausted_heap_ends_the_process() {
       const rlimit no_core{};
       ::setrlimit(RLIMIT_CORE, &no_core);
       (void)std::freopen("/dev/null", "w", stderr);
-      Bench own;
+      FaultsBench own;
       const bool begun = own.begin();
       Faults f;
       f.fail_new = k;
@@ -201,7 +201,7 @@ void an_exhausted_heap_ends_the_process() {
 
 // A region and a queue of a device of its own, in a child whom the limit binds.
 int beyond_the_lock_limit() {
-  Bench own;
+  FaultsBench own;
   Pages memory(20);
   if (!own.begin() || !give_up_lock_capability() || !may_lock(16)) return 1;
   Result<Region> most = own.registrar->register_memory(memory.span(0, 16), Access::all, page);
@@ -253,7 +253,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(region_faults) {
   if (bench().context == nullptr || !place_faults()) return 2;
   return kilim::test::run_cases("mlx5/region_faults", cases, argc, argv);
 }

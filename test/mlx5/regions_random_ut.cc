@@ -73,4 +73,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/regions_random", cases)
+KILIM_TEST_SUITE(regions_random, cases)

@@ -175,4 +175,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/regions", cases)
+KILIM_TEST_SUITE(regions, cases)

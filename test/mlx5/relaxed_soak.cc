@@ -53,7 +53,7 @@ class Reading {
       if (c.syndrome != prm::Syndrome::wr_flush) faults.add(1);
       return;
     }
-    const Handle& h = handles_[i];
+    const RelaxedHandle& h = handles_[i];
     bool same = true;
     for (uint32_t w = 0; w < words; w++) same = same && area_[i * words + w] == h.owner;
     (same ? right : wrong).add(1);
@@ -67,7 +67,7 @@ class Reading {
     for (uint32_t tries = 0; tries < 2 * window && count_ < window; tries++) {
       const uint64_t word =
           shared_.published[random_() % (lcores * slots)].load(std::memory_order_acquire);
-      if (word != 0) handles_[count_++] = Handle::unpack(word);
+      if (word != 0) handles_[count_++] = RelaxedHandle::unpack(word);
     }
     holding_ = count_ != 0;
     keep_ = random_() % 4 == 0 ? static_cast<uint32_t>(random_() % 64) : 0;
@@ -75,9 +75,9 @@ class Reading {
   void post() {
     queue::WqeCursor c{*loop_.sq};
     for (uint32_t i = 0; i < count_; i++) {
-      const Handle& h = handles_[i];
+      const RelaxedHandle& h = handles_[i];
       stale_[i] = shared_.published[h.slot].load(std::memory_order_relaxed) !=
-                  Handle::pack(h.rkey, h.owner, h.slot);
+                  RelaxedHandle::pack(h.rkey, h.owner, h.slot);
       const uint64_t into = target_->region().iova + i * words * sizeof(uint64_t);
       const queue::Sge to{into, words * sizeof(uint64_t), target_->region().lkey};
       if (!queue::rdma_read(c, {shared_.address(h.slot), h.rkey}, to,
@@ -106,7 +106,7 @@ class Reading {
   Loop loop_;
   std::optional<mr::Mr> target_;
   mkey::QueueClock* clock_ = nullptr;
-  std::array<Handle, window> handles_;
+  std::array<RelaxedHandle, window> handles_;
   std::array<bool, window> stale_{};
   uint32_t count_ = 0, left_ = 0, keep_ = 0;
   bool holding_ = false, error_ = false;

@@ -28,13 +28,13 @@ inline constexpr uint32_t words = 32;  // of a slot that are read
 inline constexpr uint64_t slot_bytes = 4096;
 
 // Key, owner and slot in one word; 0: nothing is published.
-struct Handle {
+struct RelaxedHandle {
   Rkey rkey;
   uint32_t owner = 0, slot = 0;
   static uint64_t pack(Rkey k, uint32_t owner, uint32_t slot) noexcept {
     return uint64_t{k.value()} << 32 | uint64_t{owner & 0xffffff} << 8 | slot;
   }
-  static Handle unpack(uint64_t word) noexcept {
+  static RelaxedHandle unpack(uint64_t word) noexcept {
     return {Rkey{static_cast<uint32_t>(word >> 32)}, static_cast<uint32_t>(word >> 8) & 0xffffff,
             static_cast<uint32_t>(word) & 0xff};
   }
@@ -119,7 +119,7 @@ class Registering {
   void publish() {
     for (Held& h : held_) {
       if (!h.region || h.shown || !h.region.valid()) continue;
-      shared_.published[h.slot].store(Handle::pack(h.region.rkey(), h.owner, h.slot),
+      shared_.published[h.slot].store(RelaxedHandle::pack(h.region.rkey(), h.owner, h.slot),
                                       std::memory_order_release);
       h.shown = true;
     }

@@ -264,4 +264,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/relaxed", cases)
+KILIM_TEST_SUITE(relaxed, cases)

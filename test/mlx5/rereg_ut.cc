@@ -183,7 +183,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(rereg) {
   if (ibv_fork_init() != 0 || !shared().device || !test::place_faults()) return 2;
   return kilim::test::run_tables("mlx5/rereg", {cases, kilim::test::rereg_failure_cases()}, argc,
                                  argv);

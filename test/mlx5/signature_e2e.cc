@@ -206,4 +206,4 @@ const Case cases[] = {
 }  // namespace
 }  // namespace kilim::test
 
-KILIM_UT_MAIN("mlx5/signature", kilim::test::cases)
+KILIM_TEST_SUITE(signature, kilim::test::cases)

@@ -94,4 +94,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/soak", cases)
+KILIM_TEST_SUITE(soak, cases)

@@ -245,4 +245,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mlx5/swap", cases)
+KILIM_TEST_SUITE(swap, cases)

@@ -191,7 +191,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(window) {
   return kilim::test::run_tables("mlx5/window", {cases, kilim::test::window_life_cases()}, argc,
                                  argv);
 }

@@ -3,8 +3,7 @@
 and looked for (mutants.py).
 
 What costs time in one defect is compiling it: nothing is optimised, there is no debug information,
-the C++ library's headers are precompiled, and where ccache is installed a file that is put right is
-not compiled again."""
+and where ccache is installed a file that is put right is not compiled again."""
 
 import json
 import os
@@ -81,18 +80,11 @@ class Folder:
         self.known = {os.path.relpath(f, self.build) for files in self.files.values() for f in files}
 
     def configure(self):
-        first = os.path.join(self.build, "precompiled/std.hh")
-        ready = all(os.path.exists(f) for f in (first, os.path.join(self.build, "build.ninja")))
-        if not ready:
+        if not os.path.exists(os.path.join(self.build, "build.ninja")):
             self.must(["rm", "-rf", self.build])
-            os.makedirs(os.path.dirname(first))
-            with open(first, "w", encoding="utf-8"):
-                pass
             self.must(["meson", "setup", self.build, self.tree, "-Dbuildtype=debugoptimized",
-                       "-Doptimization=0", "-Ddebug=false", "-Dwerror=false",
-                       f"-Dcpp_args=-Wno-invalid-pch -fpch-preprocess -include '{first}'"])
+                       "-Doptimization=0", "-Ddebug=false", "-Dwerror=false"])
         self.must(["ninja", "-C", self.build, "build.ninja"])   # there may be new tests
-        self.must(["usertools/precompile.py", self.build])
 
     def run(self, words, seconds=SECONDS, cwd=None, **settings):
         """Its exit status (None: it did not end in time) and what it said."""

@@ -311,7 +311,6 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return test::run_tables("kilim/detail/app", {cases, test::lane_cases(), test::flow_cases()}, argc,
-                          argv);
+KILIM_TEST_MAIN(app) {
+  return test::run_tables("kilim/detail/app", {cases, test::lane_cases(), test::flow_cases()}, argc, argv);
 }

@@ -136,4 +136,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("devargs", cases)
+KILIM_TEST_SUITE(devargs, cases)

@@ -342,4 +342,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("ethdev_abi", cases)
+KILIM_TEST_SUITE(ethdev_abi, cases)

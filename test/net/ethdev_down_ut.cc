@@ -87,4 +87,4 @@ constexpr Case cases[] = {
 }  // namespace
 }  // namespace kilim::test
 
-KILIM_UT_MAIN("queues of an ethdev that stay down", kilim::test::cases)
+KILIM_TEST_SUITE(ethdev_down, kilim::test::cases)

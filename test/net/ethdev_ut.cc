@@ -185,7 +185,7 @@ const Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(ethdev) {
   if (argc == 3 && std::strcmp(argv[1], "--order") == 0) return clean_up_after(argv[2]);
   std::vector<Case> all(std::begin(cases), std::end(cases));
   for (const std::span<const Case>& more :

@@ -149,7 +149,7 @@ constexpr Case sent[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(linux_stack) {
   if (veth_link().host_ns < 0 || make_tap_link().host_ns < 0) {
     std::printf(
         "skipped: network namespaces, veth pairs and TAP interfaces cannot be made here (root, "

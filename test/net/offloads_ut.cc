@@ -236,4 +236,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("offloads", cases)
+KILIM_TEST_SUITE(offloads, cases)

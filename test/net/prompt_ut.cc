@@ -385,4 +385,4 @@ const test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::testpmd
 
-KILIM_UT_MAIN("prompt", kilim::testpmd::cases)
+KILIM_TEST_SUITE(prompt, kilim::testpmd::cases)

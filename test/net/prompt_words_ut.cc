@@ -65,4 +65,4 @@ const test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::testpmd
 
-KILIM_UT_MAIN("prompt_words", kilim::testpmd::cases)
+KILIM_TEST_SUITE(prompt_words, kilim::testpmd::cases)

@@ -238,4 +238,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("revive", cases)
+KILIM_TEST_SUITE(revive, cases)

@@ -261,4 +261,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("split", cases)
+KILIM_TEST_SUITE(split, cases)

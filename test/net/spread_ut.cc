@@ -244,7 +244,7 @@ std::span<const kilim::test::Case> kilim::test::hash_cases() {
   return cases;
 }
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(spread) {
   return kilim::test::run_tables(
       "spread",
       {cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(), kilim::test::worker_cases(),

@@ -143,4 +143,4 @@ const test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::testpmd
 
-KILIM_UT_MAIN("statistics", kilim::testpmd::cases)
+KILIM_TEST_SUITE(statistics, kilim::testpmd::cases)

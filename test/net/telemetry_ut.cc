@@ -180,7 +180,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(telemetry) {
   if (!kilim::test::start_eal("0", kilim::test::Telemetry::socket)) return 2;
   const int rc =
       kilim::test::run_tables("telemetry", {cases, kilim::test::capture_cases()}, argc, argv);

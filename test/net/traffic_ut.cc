@@ -239,6 +239,6 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(traffic) {
   return run_tables("traffic", {cases, mbuf_cases()}, argc, argv);
 }

@@ -25,6 +25,7 @@ BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "ma
 # The macros that are no KILIM_ ones: every test says them.
 ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
 # What tests share says so, and by its name what it is; test/oracle is a program of its own.
+TYPE = re.compile(r"(?:template <.*> ?)?(?:struct|class|union|enum class|enum) (?:alignas\(\S*\) )?(\w+)[^;]*\{")
 SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
 OWN_NAMES = ("test/support/", "test/oracle/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -120,6 +121,24 @@ def read_exceptions(root, rooms, report):
     return found
 
 
+def is_precompiled(path):
+    """A header for cpp_pch alone: a compiler reads it as a main file, and nothing includes it."""
+    return os.path.basename(os.path.dirname(path)) == "pch"
+
+
+def types_of(text):
+    """(line, name with its namespaces) of each type that other sources of the program would share."""
+    spaces = []
+    for number, line in enumerate(text.splitlines(), 1):
+        opened = re.match(r"(?:inline )?namespace ?([\w:]*) ?\{(?!.*\})", line)
+        if opened:
+            spaces.append(opened.group(1))
+        elif spaces and line.startswith("}  // namespace"):
+            spaces.pop()
+        elif "" not in spaces and (named := TYPE.match(line)):
+            yield number, "::".join([*spaces, named.group(1)])
+
+
 def room_of(rooms, path):
     best = None
     for room in rooms.values():
@@ -160,6 +179,7 @@ class Checker:
                 self.any_file(path)
         for path in sorted(self.files):
             self.code_file(path)
+        self.types_of_programs()
         self.cycles()
         self.idle_grants()
         self.idle_exceptions()
@@ -188,7 +208,7 @@ class Checker:
 
     def shared_header(self, path):
         if (path.startswith("test/") and path.endswith(".hh") and not path.startswith(OWN_NAMES)
-                and not path.endswith(SHARED)):
+                and not path.endswith(SHARED) and not is_precompiled(path)):
             self.report(path, 1, "a header that tests share is called *_fixture.hh, *_model.hh or "
                         "*_cases.hh, or lies in test/support")
 
@@ -222,7 +242,7 @@ class Checker:
         told = path.endswith(".cc") and twin in self.files
         if not source.opening_comment(text) and not told:
             self.report(path, 2, "no opening comment: what it is, who owns it, who may call")
-        if path.endswith(".hh") and "#pragma once" not in text:
+        if path.endswith(".hh") and not is_precompiled(path) and "#pragma once" not in text:
             self.report(path, 1, "a header without #pragma once")
         first = re.search(r'^\s*#\s*include\s*[<"]([^>"]+)', text, re.MULTILINE)
         if path.endswith(".cc") and twin in self.files and (
@@ -313,6 +333,17 @@ class Checker:
             for pattern, what in HOT:
                 if pattern.search(line):
                     self.report(path, number, f"{what} in a hot room's header")
+
+    def types_of_programs(self):
+        """A room's test files are one program: a type that two of them define, each for itself, is nobody's fault
+        to the compiler, and the linker takes the functions of one (test/fuzz has a program for each file)."""
+        known = {}
+        for path in sorted(self.files):
+            if path.startswith("test/") and not path.startswith(("test/fuzz/", "test/interop/")) and path.endswith((".cc", ".hh")):
+                for line, name in types_of(source.read(self.root, path)):
+                    first = known.setdefault((os.path.dirname(path), name), path)
+                    if first != path:
+                        self.report(path, line, f"{name} is another type in {first}, of the same program")
 
     def idle_grants(self):
         for room in self.rooms.values():

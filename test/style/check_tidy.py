@@ -85,7 +85,7 @@ def commands(root, build, parts):
         if parts and not any(part in path for part in parts):
             continue
         # clang has no use for what GCC precompiled: it reads the sources as they are.
-        command = re.sub(r"-include \S*/precompiled/std\.hh", "", entry["command"])
+        command = re.sub(r"-include \S+\.hh\b", "", entry["command"])
         found[path] = re.sub(r" -M[QF] \S+| -o \S+| -c \S+| -I\S+\.p(?= )", "", command)
     return found
 

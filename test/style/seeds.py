@@ -127,11 +127,14 @@ SEEDS = (
     ("a comparison that says no value", "test/kilim/be_ut.cc",
      "void f() { CU_ASSERT_EQUAL(a, b); }\n", "EQUAL says both"),
     ("a fixture by another name", "test/kilim/rig.hh", "=" + HEAD, "is called *_fixture.hh"),
+    ("a type of two files of one program", "test/kilim/two_fixture.hh", "=" + HEAD + "struct Rig {\n};\n", "is another type in"),
     ("an unnamed exception from lint", BASE, "int a;  // NOLINT\n", "NOLINT"),
     ("something left for later", BASE, "// TO" "DO: later\n", "unfinished"),
 )
 # A second file that a seed needs beside its own.
-BESIDE = {"headers that include each other":
+BESIDE = {"a type of two files of one program":
+          {"test/kilim/one_fixture.hh": HEAD + "namespace {\nstruct Two {\n};\n}  // namespace\nstruct Rig {\n};\n"},
+          "headers that include each other":
           {"lib/kilim/detail/base/cc.hh": HEAD + '#include "kilim/detail/base/be.hh"\n'}}
 
 

@@ -15,7 +15,8 @@
 #include <rte_malloc.h>
 #include <rte_memory.h>
 #include <sys/mman.h>
-#include <unistd.h>
+
+#include "ut.hh"
 
 namespace kilim::test {
 
@@ -30,7 +31,7 @@ inline bool under_valgrind() {
 
 // `free_pages`: huge ones that the machine has left; KILIM_UT_NO_HUGE does without. `ordinary`: how
 // much EAL takes then, like -m64. False: EAL does not start.
-inline bool start_growing_eal(char** argv, std::size_t free_pages, const char* ordinary) {
+inline bool start_growing_eal(std::size_t free_pages, const char* ordinary) {
   constexpr const char* by_hand = "KILIM_UT_NO_HUGE";
   constexpr std::size_t enough = 16;
   hot_plug = std::getenv(by_hand) == nullptr && !under_valgrind() && free_pages >= enough;
@@ -44,7 +45,7 @@ inline bool start_growing_eal(char** argv, std::size_t free_pages, const char* o
                           : rte_eal_init(8, const_cast<char**>(without));
   if (rc < 0 && hot_plug) {  // other processes have taken the pages
     ::setenv(by_hand, "1", 1);
-    ::execv("/proc/self/exe", argv);
+    start_again();
   }
   return rc >= 0;
 }

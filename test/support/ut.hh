@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a table of CUnit cases: `x_ut` runs all, `x_ut WORD` those whose name contains WORD, `x_ut
-// -l` lists them. A name is a sentence. No case run is a failure. The last line is "N passed, N
-// failed". A case asserts by EQUAL (equal.hh), or by CU_ASSERT where nothing is compared.
+// Suites of CUnit cases. A program holds the suites of a room's test files and each run of it runs
+// one, in a process of its own: `umr_tests --suite umr_wqe` runs all cases of it, with a WORD those
+// whose name contains WORD, with -l it lists them. Without --suite all suites run, one after the
+// other; --suites lists them. A case's name is a sentence, and asserts by EQUAL (equal.hh), or by
+// CU_ASSERT where nothing is compared. No case run is a failure. The last line is "N passed, N
+// failed". Main thread only.
 #pragma once
 
 #include <cstdio>
@@ -19,32 +22,33 @@ struct Case {
   void (*run)();
 };
 
-inline int run_cases(const char* suite_name, std::span<const Case> cases, int argc, char** argv) {
-  const char* word = argc > 1 ? argv[1] : "";
-  if (CU_initialize_registry() != CUE_SUCCESS) return 2;
-  CU_pSuite suite = CU_add_suite(suite_name, nullptr, nullptr);
-  for (const Case& c : cases) {
-    if (std::strcmp(word, "-l") == 0) {
-      std::printf("%s\n", c.name);
-    } else if (std::strstr(c.name, word) != nullptr &&
-               CU_add_test(suite, c.name, c.run) == nullptr) {
-      return 2;
-    }
-  }
-  if (std::strcmp(word, "-l") == 0) return 0;
-  CU_basic_set_mode(CU_BRM_VERBOSE);
-  CU_basic_run_tests();
-  unsigned run = CU_get_number_of_tests_run();
-  unsigned failed = CU_get_number_of_tests_failed();
-  CU_cleanup_registry();
-  std::printf("\n%u passed, %u failed\n", run - failed, failed);
-  return run == 0 || failed != 0 ? 1 : 0;
-}
+// A suite of this program, which is known from before main() on.
+struct Suite {
+  using Run = int (*)(int argc, char** argv);
+  Suite(const char* its_name, Run its_run) noexcept;
+  const char* name;
+  Run run;
+  const Suite* next;
+};
+
+// Exit status of a suite none of whose cases has the wanted name.
+inline constexpr int no_case = 3;
+
+// Runs what `argv` asks for, whose first word is passed over. Returns the program's exit status.
+int run_cases(const char* title, std::span<const Case> cases, int argc, char** argv);
+
+// Starts this program again, with the words that it was started with. Returns only if that fails.
+void start_again() noexcept;
 
 }  // namespace kilim::test
 
-// In the test's main file, behind its table.
-#define KILIM_UT_MAIN(suite_name, cases)                            \
-  int main(int argc, char** argv) {                                 \
-    return ::kilim::test::run_cases(suite_name, cases, argc, argv); \
+// Behind a test file's table: the table is the suite NAME.
+#define KILIM_TEST_SUITE(name, cases)                          \
+  KILIM_TEST_MAIN(name) {                                      \
+    return ::kilim::test::run_cases(#name, cases, argc, argv); \
   }
+// In front of a body like main()'s, of a suite that has something to set up or several tables.
+#define KILIM_TEST_MAIN(name)                                                   \
+  static int run_suite_##name(int, char**);                                     \
+  static const ::kilim::test::Suite this_suite_##name{#name, run_suite_##name}; \
+  static int run_suite_##name([[maybe_unused]] int argc, [[maybe_unused]] char** argv)

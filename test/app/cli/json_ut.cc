@@ -86,4 +86,4 @@ constexpr kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("app/cli json", cases)
+KILIM_TEST_SUITE(json, cases)

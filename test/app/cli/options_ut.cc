@@ -192,4 +192,4 @@ constexpr kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("app/cli options", cases)
+KILIM_TEST_SUITE(options, cases)

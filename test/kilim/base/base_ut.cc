@@ -143,4 +143,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("base", cases)
+KILIM_TEST_SUITE(base, cases)

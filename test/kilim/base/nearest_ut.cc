@@ -47,4 +47,4 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("kilim/detail/base nearest", cases)
+KILIM_TEST_SUITE(nearest, cases)

@@ -327,4 +327,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("burst", cases)
+KILIM_TEST_SUITE(burst, cases)

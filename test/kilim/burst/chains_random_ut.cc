@@ -313,4 +313,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("burst_chains_random", cases)
+KILIM_TEST_SUITE(chains_random, cases)

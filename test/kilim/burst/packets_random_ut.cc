@@ -303,7 +303,7 @@ void kilim::test::describe_at_random(prm::Cqe& e, std::mt19937_64& random) {
   e.sop_drop_qpn = be32{static_cast<uint32_t>(number >> 32 & 0xff) << 24 | mark};
 }
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(packets_random) {
   return kilim::test::run_tables("burst_packets_random",
                                  {cases, kilim::test::forms_cases(), kilim::test::words_cases()},
                                  argc, argv);

@@ -144,4 +144,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("burst/recv", cases)
+KILIM_TEST_SUITE(recv, cases)

@@ -83,4 +83,4 @@ constexpr kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("sent_ring", cases)
+KILIM_TEST_SUITE(sent_ring, cases)

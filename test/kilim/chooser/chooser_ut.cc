@@ -261,4 +261,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::inline v1::chooser
 
-KILIM_UT_MAIN("chooser", kilim::chooser::cases)
+KILIM_TEST_SUITE(chooser, kilim::chooser::cases)

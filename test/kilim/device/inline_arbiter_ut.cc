@@ -85,4 +85,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("device/inline_arbiter", cases)
+KILIM_TEST_SUITE(inline_arbiter, cases)

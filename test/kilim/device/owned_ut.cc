@@ -125,4 +125,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("device/owned", cases)
+KILIM_TEST_SUITE(owned, cases)

@@ -293,4 +293,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("diag", cases)
+KILIM_TEST_SUITE(diag, cases)

@@ -180,4 +180,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("flow/headers", cases)
+KILIM_TEST_SUITE(rule_headers, cases)

@@ -356,4 +356,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("flow/rule", cases)
+KILIM_TEST_SUITE(rule, cases)

@@ -194,4 +194,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("flow/toeplitz", cases)
+KILIM_TEST_SUITE(toeplitz, cases)

@@ -116,4 +116,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("lookup/index_threads", cases)
+KILIM_TEST_SUITE(index_threads, cases)

@@ -211,7 +211,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(index) {
   return kilim::test::run_tables("lookup/index", {cases, kilim::test::index_random_cases()}, argc,
                                  argv);
 }

@@ -218,7 +218,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(mem) {
   char name[] = "mem_ut";
   char no_huge[] = "--no-huge";
   char no_shconf[] = "--no-shconf";

@@ -194,4 +194,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mkey/epoch", cases)
+KILIM_TEST_SUITE(epoch, cases)

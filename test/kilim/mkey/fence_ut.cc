@@ -276,4 +276,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mkey/fence", cases)
+KILIM_TEST_SUITE(fence, cases)

@@ -224,7 +224,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(mkey_binder) {
   return kilim::test::run_tables("mkey/mkey_binder", {cases, kilim::test::mkey_misuse_cases()},
                                  argc, argv);
 }

@@ -114,4 +114,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mkey/mkey_depth", cases)
+KILIM_TEST_SUITE(mkey_depth, cases)

@@ -177,4 +177,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mkey/mkey_pool", cases)
+KILIM_TEST_SUITE(mkey_pool, cases)

@@ -201,4 +201,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("mr/advice", cases)
+KILIM_TEST_SUITE(advice, cases)

@@ -108,8 +108,8 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (!kilim::test::start_growing_eal(argv, kilim::mem::huge_pages(huge).free, "-m64")) return 2;
+KILIM_TEST_MAIN(eal_regions) {
+  if (!kilim::test::start_growing_eal(kilim::mem::huge_pages(huge).free, "-m64")) return 2;
   return kilim::test::run_tables("mr/eal_regions", {cases, kilim::test::eal_index_cases()}, argc,
                                  argv);
 }

@@ -233,7 +233,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(runs) {
   if (!kilim::test::start_eal()) return 2;
   return kilim::test::run_cases("runs", cases, argc, argv);
 }

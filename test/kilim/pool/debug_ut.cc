@@ -268,4 +268,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("pool debug", cases)
+KILIM_TEST_SUITE(debug, cases)

@@ -282,4 +282,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("pool edit", cases)
+KILIM_TEST_SUITE(edit, cases)

@@ -176,4 +176,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("pool holders", cases)
+KILIM_TEST_SUITE(holders, cases)

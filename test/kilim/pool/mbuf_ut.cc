@@ -203,6 +203,6 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(mbuf) {
   return run_tables("pool mbuf", {cases, mbuf_pool_cases()}, argc, argv);
 }

@@ -91,4 +91,4 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("kilim/detail/pool outlived", cases)
+KILIM_TEST_SUITE(outlived, cases)

@@ -292,4 +292,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("pool", cases)
+KILIM_TEST_SUITE(pool, cases)

@@ -37,4 +37,4 @@ constexpr kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("port/device_counter", cases)
+KILIM_TEST_SUITE(device_counter, cases)

@@ -76,4 +76,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("header", cases)
+KILIM_TEST_SUITE(header, cases)

@@ -31,4 +31,4 @@ constexpr kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("layout", cases)
+KILIM_TEST_SUITE(layout, cases)

@@ -102,4 +102,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("tx_setup", cases)
+KILIM_TEST_SUITE(tx_setup, cases)

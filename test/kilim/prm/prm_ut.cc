@@ -124,4 +124,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("prm", cases)
+KILIM_TEST_SUITE(prm, cases)

@@ -294,4 +294,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("queue/cq", cases)
+KILIM_TEST_SUITE(cq, cases)

@@ -252,4 +252,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("queue/rq", cases)
+KILIM_TEST_SUITE(rq, cases)

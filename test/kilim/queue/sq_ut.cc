@@ -254,4 +254,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("queue/sq", cases)
+KILIM_TEST_SUITE(sq, cases)

@@ -294,6 +294,6 @@ namespace kilim::test {
 std::span<const Case> wqe_packet_cases();  // wqe_packets.cc
 }
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(wqe) {
   return kilim::test::run_tables("queue/wqe", {cases, kilim::test::wqe_packet_cases()}, argc, argv);
 }

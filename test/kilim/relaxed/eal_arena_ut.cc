@@ -86,7 +86,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(eal_arena) {
   if (!kilim::test::start_eal()) return 1;
   return kilim::test::run_cases("relaxed/eal_arena", cases, argc, argv);
 }

@@ -154,7 +154,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(relaxed) {
   return kilim::test::run_tables("relaxed/relaxed", {cases, kilim::test::relaxed_limit_cases()},
                                  argc, argv);
 }

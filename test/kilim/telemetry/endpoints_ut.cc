@@ -220,7 +220,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(endpoints) {
   if (!kilim::test::start_eal("0", kilim::test::Telemetry::socket)) return 2;
   kilim::telemetry::offer();
   const int rc = kilim::test::run_cases("telemetry/endpoints", cases, argc, argv);

@@ -293,4 +293,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("umr/fence_pairs", cases)
+KILIM_TEST_SUITE(fence_pairs, cases)

@@ -246,4 +246,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("umr/forms", cases)
+KILIM_TEST_SUITE(forms, cases)

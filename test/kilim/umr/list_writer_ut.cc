@@ -260,4 +260,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("umr/list_writer", cases)
+KILIM_TEST_SUITE(list_writer, cases)

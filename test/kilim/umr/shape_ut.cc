@@ -141,4 +141,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("umr/shape", cases)
+KILIM_TEST_SUITE(shape, cases)

@@ -231,4 +231,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("umr/umr_wqe", cases)
+KILIM_TEST_SUITE(umr_wqe, cases)

@@ -70,4 +70,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("umr/view", cases)
+KILIM_TEST_SUITE(view, cases)

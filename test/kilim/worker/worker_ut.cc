@@ -109,7 +109,7 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(worker) {
   using namespace kilim::test;
   return run_tables("worker", {cases, change_cases(), sleep_cases()}, argc, argv);
 }

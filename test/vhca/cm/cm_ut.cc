@@ -4,7 +4,7 @@
 #include "case_tables.hh"
 #include "cm_cases.hh"
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(cm) {
   using namespace kilim::vhca::test;
   return kilim::test::run_tables("cm",
                                  {message_cases(), transition_cases(), timing_cases(),

@@ -215,6 +215,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(cm_wire) {
   return kilim::test::run_tables("cm_wire", {cases, queue_pair_1_cases()}, argc, argv);
 }

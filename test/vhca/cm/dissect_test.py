@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tshark reads of the connection manager's messages. Usage: dissect_test.py CM_WIRE_UT"""
+"""What tshark reads of the connection manager's messages. Usage: dissect_test.py CM_TESTS"""
 
 import os
 import shutil
@@ -83,7 +83,7 @@ def main():
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         capture = folder + "/cm.pcap"
-        subprocess.run([sys.argv[1], "capture"], check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([sys.argv[1], "--suite", "cm_wire", "capture"], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "KILIM_CM_CAPTURE": capture})
         wrong = check(read(capture))
     for sentence in wrong:

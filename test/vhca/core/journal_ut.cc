@@ -238,4 +238,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("hca: journal", cases)
+KILIM_TEST_SUITE(journal, cases)

@@ -171,4 +171,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("core: clock", cases)
+KILIM_TEST_SUITE(tsc_clock, cases)

@@ -368,4 +368,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("attach", cases)
+KILIM_TEST_SUITE(attach, cases)

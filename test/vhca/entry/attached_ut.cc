@@ -68,4 +68,4 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("attached under the launcher", cases)
+KILIM_TEST_SUITE(attached, cases)

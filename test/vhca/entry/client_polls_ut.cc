@@ -247,4 +247,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("client polls", cases)
+KILIM_TEST_SUITE(client_polls, cases)

@@ -130,4 +130,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("cost", cases)
+KILIM_TEST_SUITE(cost, cases)

@@ -111,4 +111,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("device_words", cases)
+KILIM_TEST_SUITE(device_words, cases)

@@ -123,4 +123,4 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("identity", cases)
+KILIM_TEST_SUITE(identity, cases)

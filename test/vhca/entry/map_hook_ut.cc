@@ -87,4 +87,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("map_hook", cases)
+KILIM_TEST_SUITE(map_hook, cases)

@@ -272,4 +272,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("no memory", cases)
+KILIM_TEST_SUITE(no_memory, cases)

@@ -138,4 +138,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("own fds", cases)
+KILIM_TEST_SUITE(own_fds, cases)

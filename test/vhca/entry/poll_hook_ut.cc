@@ -111,4 +111,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("poll_hook", cases)
+KILIM_TEST_SUITE(poll_hook, cases)

@@ -248,4 +248,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("progress", cases)
+KILIM_TEST_SUITE(progress, cases)

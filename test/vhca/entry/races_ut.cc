@@ -353,4 +353,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("entry: races", cases)
+KILIM_TEST_SUITE(races, cases)

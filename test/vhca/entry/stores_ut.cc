@@ -165,4 +165,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("stores", cases)
+KILIM_TEST_SUITE(stores, cases)

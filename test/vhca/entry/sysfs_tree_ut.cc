@@ -281,4 +281,4 @@ const test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("sysfs_tree", cases)
+KILIM_TEST_SUITE(sysfs_tree, cases)

@@ -184,7 +184,7 @@ constexpr Case general[] = {{"the general way does the same", the_general_way_do
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(eth) {
   if (!dma::install()) return 2;
   return kilim::test::run_tables(
       "vhca/ethernet/eth",

@@ -195,7 +195,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(steering) {
   return kilim::test::run_tables(
       "vhca/flow steering",
       {cases, kilim::test::steering_header_cases(), kilim::test::odd_frame_cases(),

@@ -131,4 +131,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("exec_opcodes", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(opcodes, kilim::vhca::test::cases)

@@ -208,7 +208,7 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(order_failures) {
   return kilim::test::run_tables("order_failures",
                                  {kilim::vhca::test::cases, kilim::vhca::test::order_random_cases(),
                                   kilim::vhca::test::posted_nops_cases()},

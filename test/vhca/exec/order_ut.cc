@@ -284,4 +284,4 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("order", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(order, kilim::vhca::test::cases)

@@ -294,4 +294,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("doorbells", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(doorbells, kilim::vhca::test::cases)

@@ -391,4 +391,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("engine", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(engine, kilim::vhca::test::cases)

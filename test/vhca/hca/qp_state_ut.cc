@@ -224,4 +224,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("qp_state", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(qp_state, kilim::vhca::test::cases)

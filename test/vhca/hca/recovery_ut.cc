@@ -266,4 +266,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("recovery", cases)
+KILIM_TEST_SUITE(recovery, cases)

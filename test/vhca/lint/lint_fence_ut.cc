@@ -128,4 +128,4 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("lint_fence", cases)
+KILIM_TEST_SUITE(lint_fence, cases)

@@ -100,4 +100,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("lint_lengths", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(lint_lengths, kilim::vhca::test::cases)

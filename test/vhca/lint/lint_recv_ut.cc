@@ -214,7 +214,7 @@ const Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(lint_recv) {
   return kilim::test::run_tables("lint_recv", {cases, kilim::vhca::test::lint_peer_cases()}, argc,
                                  argv);
 }

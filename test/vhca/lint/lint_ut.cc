@@ -251,7 +251,7 @@ const Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(lint) {
   return kilim::test::run_tables("lint", {cases, kilim::vhca::test::lint_queue_cases()}, argc,
                                  argv);
 }

@@ -219,7 +219,7 @@ constexpr test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(dma_guard) {
   bad_page =
       static_cast<std::byte*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (!dma::install()) return 2;

@@ -247,7 +247,7 @@ constexpr kilim::test::Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(dma) {
   if (!dma::install()) return 2;
   return kilim::test::run_cases("vhca/memory/dma", cases, argc, argv);
 }

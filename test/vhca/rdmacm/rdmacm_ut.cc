@@ -272,7 +272,7 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(rdmacm) {
   using namespace kilim::vhca::test;
   return kilim::test::run_tables(
       "rdmacm", {cases, connection_rdmacm_cases(), hostile_rdmacm_cases()}, argc, argv);

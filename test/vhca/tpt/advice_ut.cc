@@ -242,4 +242,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("advice", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(advice, kilim::vhca::test::cases)

@@ -138,4 +138,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca
 
-KILIM_UT_MAIN("vhca/tpt/aes", kilim::vhca::cases)
+KILIM_TEST_SUITE(aes, kilim::vhca::cases)

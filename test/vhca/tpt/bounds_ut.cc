@@ -105,4 +105,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("bounds", cases)
+KILIM_TEST_SUITE(bounds, cases)

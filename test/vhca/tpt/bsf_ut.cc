@@ -83,4 +83,4 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/tpt BSF", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(bsf, kilim::vhca::test::cases)

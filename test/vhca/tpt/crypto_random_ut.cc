@@ -206,4 +206,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/tpt/crypto_random", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(crypto_random, kilim::vhca::test::cases)

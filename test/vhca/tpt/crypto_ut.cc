@@ -216,4 +216,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/tpt/crypto", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(crypto, kilim::vhca::test::cases)

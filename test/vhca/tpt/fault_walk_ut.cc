@@ -139,4 +139,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("fault_walk", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(fault_walk, kilim::vhca::test::cases)

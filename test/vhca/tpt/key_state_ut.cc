@@ -42,7 +42,7 @@ constexpr Row rows[] = {
 // clang-format on
 
 // A rig with a key of the row's kind in the row's state.
-struct OneKey : Bench {
+struct OneKey : UmrBench {
   explicit OneKey(const Row& row) : key(make(row)) {
     list[0] = piece(0, 64);
     if (!row.free && row.kind != Kind::fixed) EQUAL_FATAL(configure(key, 64, list), ok);
@@ -158,4 +158,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("key_state", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(key_state, kilim::vhca::test::cases)

@@ -197,4 +197,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("paging_events", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(paging_events, kilim::vhca::test::cases)

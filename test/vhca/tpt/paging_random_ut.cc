@@ -266,4 +266,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("paging_random", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(paging_random, kilim::vhca::test::cases)

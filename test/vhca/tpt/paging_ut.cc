@@ -228,4 +228,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("paging", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(paging, kilim::vhca::test::cases)

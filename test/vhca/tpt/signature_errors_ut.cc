@@ -45,4 +45,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/tpt/signature_errors", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(signature_errors, kilim::vhca::test::cases)

@@ -242,7 +242,7 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(signature) {
   return kilim::test::run_tables(
       "vhca/tpt/signature", {kilim::vhca::test::cases, kilim::vhca::test::signature_stop_cases()},
       argc, argv);

@@ -189,4 +189,4 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/tpt transactions", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(transaction, kilim::vhca::test::cases)

@@ -13,8 +13,8 @@
 
 namespace kilim::vhca::test {
 
-struct Bench {
-  explicit Bench(const RigShape& s = {}) : rig(s) {
+struct UmrBench {
+  explicit UmrBench(const RigShape& s = {}) : rig(s) {
     for (std::size_t i = 0; i < src.size(); i++)
       src.data()[i] = static_cast<std::byte>(i * 7 + i / 256);
     ks = rig.reg(src, rw_access);

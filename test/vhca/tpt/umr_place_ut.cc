@@ -13,7 +13,7 @@ namespace {
 namespace umr = prm::umr;
 
 void a_list_by_pointer_may_be_long() {
-  Bench t;
+  UmrBench t;
   Pages lists(65536);
   uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
   uint32_t key = t.rig.make_key(1000);
@@ -41,7 +41,7 @@ void a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key() {
               {2048, false, Syndrome::local_prot},
               {8192, true, Syndrome::local_prot}};
   for (const auto& row : rows) {
-    Bench t;
+    UmrBench t;
     Pages lists(8192);
     uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
     uint32_t key = t.rig.make_key(8);
@@ -52,7 +52,7 @@ void a_list_by_pointer_lies_on_2048_bytes_in_a_valid_key() {
 }
 
 void granules_of_a_list_change_alone() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(8);
   std::vector<prm::Klm> list;
   for (uint32_t i = 0; i < 8; i++) list.push_back(t.piece(i * 100, 10));
@@ -74,7 +74,7 @@ void granules_lie_beyond_16_bits() {
     RigShape s;
     s.profile.log_max_klm_list_size = 17;
     s.profile.umr_extended_translation_offset = extended;
-    Bench t(s);
+    UmrBench t(s);
     uint32_t key = t.rig.make_key(70000);
     std::array<prm::Klm, 4> list = {t.piece(2000, 10), t.piece(3000, 10), t.piece(4000, 10),
                                     t.piece(5000, 10)};
@@ -94,7 +94,7 @@ void granules_lie_beyond_16_bits() {
 
 // DPDK's drivers and the kernel write different things there.
 void the_byte_count_of_a_pointer_is_ignored() {
-  Bench t;
+  UmrBench t;
   Pages lists(4096);
   uint32_t list_key = t.rig.reg(lists, access::local_write).lkey.value();
   uint32_t key = t.rig.make_key(8);
@@ -119,4 +119,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("umr_place", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(umr_place, kilim::vhca::test::cases)

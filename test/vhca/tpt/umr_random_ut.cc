@@ -209,4 +209,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("umr_random", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(umr_random, kilim::vhca::test::cases)

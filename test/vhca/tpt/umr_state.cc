@@ -12,7 +12,7 @@ namespace {
 namespace umr = prm::umr;
 
 void a_new_tag_makes_the_old_key_stale() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   UmrShape shape;
@@ -26,7 +26,7 @@ void a_new_tag_makes_the_old_key_stale() {
 
 // As the kernel registers: the control segment has the key as it will be.
 void the_new_tag_may_name_the_key() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   UmrShape shape;
@@ -38,7 +38,7 @@ void the_new_tag_may_name_the_key() {
 }
 
 void only_fields_of_the_mask_change() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 64, list), Syndrome::none);
@@ -65,7 +65,7 @@ void the_state_of_a_key_is_checked_on_demand() {
               {true, umr::check_not_free, Syndrome::none},
               {false, umr::check_not_free, Syndrome::mw_bind}};
   for (const auto& row : rows) {
-    Bench t;
+    UmrBench t;
     uint32_t key = t.rig.make_key(4);
     std::array<prm::Klm, 1> list = {t.piece(0, 64)};
     if (!row.is_free) EQUAL(t.configure(key, 64, list), Syndrome::none);
@@ -78,7 +78,7 @@ void the_state_of_a_key_is_checked_on_demand() {
 
 // LOCAL_INV as rdma-core writes it: a UMR that frees the key.
 void an_invalidated_key_admits_nobody() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 64, list), Syndrome::none);
@@ -93,29 +93,29 @@ void an_invalidated_key_admits_nobody() {
 
 struct Refused {
   const char* name;
-  void (*change)(Bench&, UmrShape&, std::vector<prm::Klm>&);
+  void (*change)(UmrBench&, UmrShape&, std::vector<prm::Klm>&);
   Syndrome want;
 };
 
 // clang-format off
 const Refused refused[] = {
-    {"too many entries", [](Bench& t, UmrShape&, std::vector<prm::Klm>& l) { l.resize(12, t.piece(0, 1)); }, Syndrome::mw_bind},
-    {"offset behind the list", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 8; }, Syndrome::mw_bind},
-    {"offset within a granule", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 2; }, Syndrome::mw_bind},
-    {"signature descriptors that are not there", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.offset = 4; }, Syndrome::local_qp_op},
-    {"unknown mask bit", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_sig_err; }, Syndrome::mw_bind},
-    {"unknown flag", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= 1; }, Syndrome::mw_bind},
-    {"entity size of a KLM key", [](Bench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_page_size; }, Syndrome::mw_bind},
-    {"a piece above 2 GiB", [](Bench& t, UmrShape&, std::vector<prm::Klm>& l) { l[0] = t.piece(0, 0x80000001); }, Syndrome::mw_bind},
-    {"repeat block without entries", [](Bench&, UmrShape&, std::vector<prm::Klm>& l) { l[0] = repeat_head(8, 1, 0); }, Syndrome::mw_bind},
-    {"repeat block beyond its list", [](Bench&, UmrShape&, std::vector<prm::Klm>& l) { l[0] = repeat_head(8, 1, 4); }, Syndrome::mw_bind},
+    {"too many entries", [](UmrBench& t, UmrShape&, std::vector<prm::Klm>& l) { l.resize(12, t.piece(0, 1)); }, Syndrome::mw_bind},
+    {"offset behind the list", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 8; }, Syndrome::mw_bind},
+    {"offset within a granule", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 2; }, Syndrome::mw_bind},
+    {"signature descriptors that are not there", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.offset = 4; }, Syndrome::local_qp_op},
+    {"unknown mask bit", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_sig_err; }, Syndrome::mw_bind},
+    {"unknown flag", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= 1; }, Syndrome::mw_bind},
+    {"entity size of a KLM key", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_page_size; }, Syndrome::mw_bind},
+    {"a piece above 2 GiB", [](UmrBench& t, UmrShape&, std::vector<prm::Klm>& l) { l[0] = t.piece(0, 0x80000001); }, Syndrome::mw_bind},
+    {"repeat block without entries", [](UmrBench&, UmrShape&, std::vector<prm::Klm>& l) { l[0] = repeat_head(8, 1, 0); }, Syndrome::mw_bind},
+    {"repeat block beyond its list", [](UmrBench&, UmrShape&, std::vector<prm::Klm>& l) { l[0] = repeat_head(8, 1, 4); }, Syndrome::mw_bind},
 };
 
 // clang-format on
 
 void a_refused_umr_changes_nothing() {
   for (const Refused& row : refused) {
-    Bench t;
+    UmrBench t;
     uint32_t key = t.rig.make_key(8);
     UmrShape shape;
     std::vector<prm::Klm> list = {t.piece(0, 64)};
@@ -133,7 +133,7 @@ void a_umr_is_as_long_as_its_segments() {
   const UmrShape shape{.len = 64};
   const std::array<std::byte, 16> more{};
   for (int what = 0; what < 4; what++) {
-    Bench b;
+    UmrBench b;
     const std::array<prm::Klm, 1> list = {b.piece(0, 64)};
     const uint32_t key = b.rig.make_key(8);
     Wqe w = umr_wqe(key, shape, list);
@@ -155,7 +155,7 @@ void a_profile_can_lack_features() {
     s.profile.umr_ptr_rlkey = what != 2;
     s.profile.umr = what != 3;
     s.profile.max_indirection = what == 4 ? 0 : 4;
-    Bench t(s);
+    UmrBench t(s);
     uint32_t key = t.rig.make_key(8, what != 3);
     std::array<prm::Klm, 2> strided = {repeat_head(4, 1, 1),
                                        repeat_entry(4, 4, t.lkey, t.src.at(0))};
@@ -178,7 +178,7 @@ void raw_packet_queues_have_no_umr() {
   RigShape s;
   s.a.type = QpType::raw_packet;
   s.connect = false;
-  Bench t(s);
+  UmrBench t(s);
   uint32_t key = t.rig.make_key(4);
   CU_ASSERT(t.rig.to_init(t.rig.a) == 0 && t.rig.to_rtr(t.rig.a, Qpn{0}) == 0);
   EQUAL(t.rig.to_rts_only(t.rig.a), 0);

@@ -12,7 +12,7 @@ namespace {
 namespace umr = prm::umr;
 
 void a_list_is_gathered_in_order() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(8);
   std::array<prm::Klm, 3> list = {t.piece(100, 10), t.piece(5, 1), t.piece(4000, 89)};
   EQUAL(t.configure(key, 100, list), Syndrome::none);
@@ -24,7 +24,7 @@ void a_list_is_gathered_in_order() {
 }
 
 void the_key_ends_where_its_length_says() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 32, list), Syndrome::none);
@@ -33,7 +33,7 @@ void the_key_ends_where_its_length_says() {
 }
 
 void a_list_shorter_than_the_key_has_a_hole() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 128, list), Syndrome::none);
@@ -41,7 +41,7 @@ void a_list_shorter_than_the_key_has_a_hole() {
 }
 
 void a_start_address_moves_the_key() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 2> list = {t.piece(10, 50), t.piece(500, 50)};
   UmrShape shape;
@@ -55,7 +55,7 @@ void a_start_address_moves_the_key() {
 }
 
 void interleaved_pieces_repeat() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 3> list = {repeat_head(12, 5, 2), repeat_entry(100, 8, t.lkey, t.src.at(0)),
                                   repeat_entry(50, 4, t.lkey, t.src.at(3000))};
@@ -67,7 +67,7 @@ void interleaved_pieces_repeat() {
 }
 
 void repetitions_shorter_than_the_key_have_a_hole() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 2> list = {repeat_head(12, 5, 1),
                                   repeat_entry(100, 12, t.lkey, t.src.at(0))};
@@ -77,7 +77,7 @@ void repetitions_shorter_than_the_key_have_a_hole() {
 }
 
 // A key for UMRs, of eight entries; 0: refused.
-uint32_t other_key(Bench& t, uint32_t mode, uint32_t pd) {
+uint32_t other_key(UmrBench& t, uint32_t mode, uint32_t pd) {
   prm::Mkc c{};
   c.flags = be32{prm::mkc::umr_en::at(1u) | prm::mkc::local_read::at(1u) |
                  prm::mkc::access_mode_1_0::at(mode)};
@@ -90,7 +90,7 @@ uint32_t other_key(Bench& t, uint32_t mode, uint32_t pd) {
 }
 
 void a_key_of_another_domain_takes_no_umr() {
-  Bench t;
+  UmrBench t;
   const uint32_t key = other_key(t, prm::mkc::access_mode_klm, t.rig.pd.value() + 1);
   CU_ASSERT_FATAL(key != 0);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
@@ -101,7 +101,7 @@ void a_key_of_another_domain_takes_no_umr() {
 
 void fixed_entries_end_with_their_list() {
   constexpr uint32_t entity = 4096;
-  Bench t;
+  UmrBench t;
   const uint32_t key = other_key(t, prm::mkc::access_mode_ksm, t.rig.pd.value());
   CU_ASSERT_FATAL(key != 0);
   std::vector<prm::Klm> list;
@@ -114,7 +114,7 @@ void fixed_entries_end_with_their_list() {
 }
 
 void keys_nest_as_deep_as_the_profile_says() {
-  Bench t;
+  UmrBench t;
   std::array<uint32_t, 6> keys{};
   for (uint32_t level = 0; level < 6; level++) {
     keys[level] = t.rig.make_key(4);
@@ -127,7 +127,7 @@ void keys_nest_as_deep_as_the_profile_says() {
 }
 
 void a_key_of_itself_is_refused_when_used() {
-  Bench t;
+  UmrBench t;
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 1> list = {klm(0, 64, key)};
   EQUAL(t.configure(key, 64, list), Syndrome::none);
@@ -135,7 +135,7 @@ void a_key_of_itself_is_refused_when_used() {
 }
 
 void inner_keys_are_checked_too() {
-  Bench t;
+  UmrBench t;
   uint32_t read_only = t.rig.reg(t.src, 0).lkey.value();
   uint32_t key = t.rig.make_key(4);
   std::array<prm::Klm, 2> list = {t.piece(0, 64), klm(t.src.at(64), 64, read_only)};
@@ -165,7 +165,7 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(umr) {
   return kilim::test::run_tables(
       "umr", {kilim::vhca::test::cases, kilim::vhca::test::umr_state_cases()}, argc, argv);
 }

@@ -42,13 +42,13 @@ prm::AvSeg to_right(const WireRig& w, uint32_t key = WireRig::datagram_key) {
   return address(gid, right_mac, w.right.a.qpn.value(), key);
 }
 
-Wqe datagram(const Sides& s, const prm::AvSeg& a, std::size_t at, uint32_t n) {
+Wqe datagram(const UnreliableSides& s, const prm::AvSeg& a, std::size_t at, uint32_t n) {
   return s.with(Wqe(Opcode::send_imm, 42).raw(&a, sizeof(a)), at, n);
 }
 
 void a_datagram_comes_with_the_header_of_its_packet() {
   WireRig w(datagrams());
-  Sides s(w);
+  UnreliableSides s(w);
   Gid from, to;
   port_gid(left_mac, 0, from);
   port_gid(right_mac, 0, to);
@@ -73,7 +73,7 @@ void a_datagram_comes_with_the_header_of_its_packet() {
 
 void datagrams_that_nobody_takes_are_lost_without_a_word() {
   WireRig w(datagrams());
-  Sides s(w);
+  UnreliableSides s(w);
   prm::AvSeg nobody = to_right(w);
   nobody.dqp = be32{prm::av::extended::at(1u) | prm::av::qpn::at(0x999u)};
   CU_ASSERT(good(w.post(datagram(s, nobody, 0, 10))));
@@ -91,7 +91,7 @@ void datagrams_that_nobody_takes_are_lost_without_a_word() {
 
 void a_datagram_longer_than_its_receive_fails_it() {
   WireRig w(datagrams());
-  Sides s(w);
+  UnreliableSides s(w);
   w.right.a.recv(s.far.at(0), header + 9, s.far_key.lkey.value());
   CU_ASSERT(good(w.post(datagram(s, to_right(w), 0, 10))));
   std::optional<Completion> c = w.wait(w.right.cq_a);
@@ -100,7 +100,7 @@ void a_datagram_longer_than_its_receive_fails_it() {
 
 void a_group_hears_on_both_ends() {
   WireRig w(datagrams());
-  Sides s(w);
+  UnreliableSides s(w);
   Mac mac = {0x33, 0x33, group[12], group[13], group[14], group[15]};
   prm::AvSeg all = address(group, mac, 0xffffff);
   w.right.a.recv(s.far.at(0), 500, s.far_key.lkey.value());
@@ -127,7 +127,7 @@ void a_group_hears_on_both_ends() {
 }
 
 // A message from one side to the other, of either service.
-Wqe message(const WireRig& w, const Sides& s, bool from_left, uint32_t bytes) {
+Wqe message(const WireRig& w, const UnreliableSides& s, bool from_left, uint32_t bytes) {
   Wqe wqe(Opcode::send);
   if (w.left.a.shape.type == QpType::ud) {
     Gid gid;
@@ -147,10 +147,10 @@ bool received(const std::optional<Completion>& c) {
 void a_failed_send_ends_the_send_queue_alone() {
   for (const LinkShape& shape : {connection(), datagrams()}) {
     WireRig w(shape);
-    Sides s(w);
+    UnreliableSides s(w);
     for (int i = 0; i < 2; i++) w.left.a.recv(s.near.at(9000), 2000, s.near_key.lkey.value());
     w.right.a.recv(s.far.at(9000), 2000, s.far_key.lkey.value());
-    const Sides gone(w);
+    const UnreliableSides gone(w);
     EQUAL(dereg_mr(*w.left.hca, index_of(gone.near_key.lkey)), 0);
     w.left.a.put(message(w, gone, true, 500));
     w.left.a.put(message(w, s, true, 500));

@@ -84,4 +84,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport dynamic connections, paths", cases)
+KILIM_TEST_SUITE(dynamic_path, cases)

@@ -245,7 +245,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(dynamic) {
   return kilim::test::run_tables("vhca/transport dynamic connections",
                                  {cases, kilim::vhca::test::dynamic_packet_cases()}, argc, argv);
 }

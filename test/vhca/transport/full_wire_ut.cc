@@ -191,4 +191,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("full_wire", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(full_wire, kilim::vhca::test::cases)

@@ -250,4 +250,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport long messages", cases)
+KILIM_TEST_SUITE(long_messages, cases)

@@ -175,4 +175,4 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("paged_wire", cases)
+KILIM_TEST_SUITE(paged_wire, cases)

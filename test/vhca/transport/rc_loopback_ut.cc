@@ -217,7 +217,7 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(rc_loopback) {
   return kilim::test::run_tables(
       "rc_loopback", {kilim::vhca::test::cases, kilim::vhca::test::rc_invalidate_cases()}, argc,
       argv);

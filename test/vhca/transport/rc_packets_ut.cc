@@ -230,4 +230,4 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/transport RC, packet by packet", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(rc_packets, kilim::vhca::test::cases)

@@ -290,4 +290,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("rc_refusals", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(rc_refusals, kilim::vhca::test::cases)

@@ -22,24 +22,24 @@ void any_request(WireRig& w, Sides& s, std::mt19937& rng, std::size_t at, uint32
   const uint64_t before = *word;
   switch (rng() % 4) {
     case 0:
-      CU_ASSERT_FATAL(good(w.post(rdma(Opcode::rdma_write, s, at, n))));
+      CU_ASSERT_FATAL(succeeded(w.post(rdma(Opcode::rdma_write, s, at, n))));
       CU_ASSERT(s.same(at, at, n));
       break;
     case 1:
-      CU_ASSERT_FATAL(good(w.post(rdma(Opcode::rdma_read, s, at, n))));
+      CU_ASSERT_FATAL(succeeded(w.post(rdma(Opcode::rdma_read, s, at, n))));
       CU_ASSERT(s.same(at, at, n));
       break;
     case 2:
       w.right.a.recv(s.far.at(at), n + 1, s.far_key.lkey.value());
-      CU_ASSERT_FATAL(good(w.post(with_data(Wqe(Opcode::send), s, at, n))));
+      CU_ASSERT_FATAL(succeeded(w.post(with_data(Wqe(Opcode::send), s, at, n))));
       CU_ASSERT(s.same(at, at, n) && w.right.cq_a.poll().has_value());
       CU_ASSERT(!w.right.cq_a.poll().has_value());
       break;
     default:
-      CU_ASSERT_FATAL(good(w.post(Wqe(Opcode::atomic_fa)
-                                      .raddr(s.far.at(0), s.far_key.rkey.value())
-                                      .atomic(3, 0)
-                                      .data(s.near.at(0), 8, s.near_key.lkey.value()))));
+      CU_ASSERT_FATAL(succeeded(w.post(Wqe(Opcode::atomic_fa)
+                                           .raddr(s.far.at(0), s.far_key.rkey.value())
+                                           .atomic(3, 0)
+                                           .data(s.near.at(0), 8, s.near_key.lkey.value()))));
       EQUAL(*word, before + 3);
       break;
   }
@@ -83,7 +83,7 @@ void a_receiver_that_is_late_is_waited_for() {
   }
   CU_ASSERT(!w.left.cq_a.poll().has_value());
   w.right.a.recv(s.far.at(0), 5000, s.far_key.lkey.value());
-  CU_ASSERT(good(w.wait(w.left.cq_a)) && s.same(0, 0, 5000));
+  CU_ASSERT(succeeded(w.wait(w.left.cq_a)) && s.same(0, 0, 5000));
 }
 
 void patience_with_a_receiver_ends() {
@@ -149,7 +149,7 @@ void the_queues_own_mistakes_fail_here_behind_what_is_under_way() {
   w.left.a.put(rdma(Opcode::rdma_read, s, 0, 50'000));
   w.left.a.put(Wqe(Opcode::rdma_write).raddr(s.far.at(0), 1).data(s.near.at(area), 9, 1));
   w.left.a.ring(w.left.uar);
-  CU_ASSERT(good(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
+  CU_ASSERT(succeeded(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
   CU_ASSERT(bad(w.wait(w.left.cq_a), Syndrome::local_prot));
   EQUAL(w.right.state(w.right.a), QpState::rts);
 }
@@ -204,7 +204,7 @@ void draining_waits_for_what_is_under_way() {
   attr.en_sqd_async_notify = 1;
   EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
   EQUAL(w.left.events.of(event::sq_drained), 0);
-  CU_ASSERT(good(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
+  CU_ASSERT(succeeded(w.wait(w.left.cq_a)) && s.same(0, 0, 50'000));
   EQUAL(w.left.events.of(event::sq_drained), 1);
 }
 

@@ -28,7 +28,7 @@ struct Sides {
   }
 };
 
-inline bool good(const std::optional<Completion>& c) {
+inline bool succeeded(const std::optional<Completion>& c) {
   return c.has_value() && c->syndrome == Syndrome::none && c->op == prm::CqeOpcode::req;
 }
 

@@ -86,4 +86,4 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("RDMA's rules on a wire", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(rdma_rules_wire, kilim::vhca::test::cases)

@@ -230,4 +230,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport RoCE frames", cases)
+KILIM_TEST_SUITE(roce_frame, cases)

@@ -7,7 +7,7 @@ namespace kilim::vhca::test {
 namespace {
 
 // The queue is made anew: its own entries would hold 64 bytes, those of the shared queue 32.
-void make_with_longer_entries(Bench& b) {
+void make_with_longer_entries(TagBench& b) {
   QpSpec spec = b.server->hca->qps.at(b.queue.qpn.value())->spec;
   spec.scatter_received = 64;
   EQUAL_FATAL(destroy_qp(*b.server->hca, b.queue.qpn), 0);
@@ -21,7 +21,7 @@ void make_with_longer_entries(Bench& b) {
 }
 
 void test_room() {
-  Bench b(false);
+  TagBench b(false);
   make_with_longer_entries(b);
   for (uint32_t bytes : {33u, 40u, 64u}) {
     b.receive(8);
@@ -46,4 +46,4 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("vhca/transport tag matching, entries", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(tag_entries, kilim::vhca::test::cases)

@@ -18,7 +18,7 @@ void test_malformed() {
   } const wrong[] = {
       {TmhOp::eager, 15}, {TmhOp::rendezvous, 31}, {TmhOp::fin, 8}, {static_cast<TmhOp>(4), 64}};
   for (const auto& w : wrong) {
-    both([&](Bench& b) {
+    both([&](TagBench& b) {
       b.receive(8);
       b.append(0, 0, 0);
       EQUAL(b.send(w.op, 1, w.bytes), Syndrome::remote_inval_req);
@@ -30,7 +30,7 @@ void test_malformed() {
 
 void test_short_buffer() {
   for (uint32_t bytes : {200u, 9000u}) {
-    both([&](Bench& b) {
+    both([&](TagBench& b) {
       b.append(6, all, 0, bytes - 17);
       EQUAL(b.send(TmhOp::eager, 6, bytes), Syndrome::remote_inval_req);
       News n = b.news();
@@ -41,7 +41,7 @@ void test_short_buffer() {
 }
 
 void test_refused_buffer() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.server_key ^= 1;
     b.append(6, all, 0);
     EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::remote_op);
@@ -51,7 +51,7 @@ void test_refused_buffer() {
 }
 
 void test_refused_fetch() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(4, all, 0, 30000);
     b.rendezvous(100);
     b.header_key ^= 1;
@@ -66,7 +66,7 @@ void test_refused_fetch() {
 }
 
 void test_no_reads() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.server->hca->qps.at(b.queue.qpn.value())->attr.max_rd_atomic = 0;
     b.append(4, all, 0, 30000);
     b.rendezvous(100);
@@ -78,7 +78,7 @@ void test_no_reads() {
 }
 
 void test_invalidation() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.invalidates = b.server->make_key(4, true, true);
     const Mkey& key = *b.server->hca->keys.at(b.invalidates >> 8);
     b.server->hca->keys.at(b.invalidates >> 8)->free = false;
@@ -95,7 +95,7 @@ void test_invalidation() {
 }
 
 void test_sender_dies() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(4, all, 0, 30000);
     b.append(4, all, 1, 30000);
     b.rendezvous(20000);
@@ -114,7 +114,7 @@ void test_sender_dies() {
 }
 
 void test_fetched() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(4, all, 0, 1000);
     b.rendezvous(500);  // and no receive WQE for its FIN
     EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
@@ -125,7 +125,7 @@ void test_fetched() {
 }
 
 void test_queue_goes() {
-  Bench b(true);
+  TagBench b(true);
   b.append(4, all, 0, 30000);
   b.post(TmhOp::eager, 4, 20000);
   b.sender->hca->run(2);
@@ -151,4 +151,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport tag matching, errors", cases)
+KILIM_TEST_SUITE(tag_errors, cases)

@@ -46,9 +46,9 @@ inline Profile with_tags() {
 }
 
 // A client that sends to a queue of `server` whose shared queue matches tags.
-class Bench {
+class TagBench {
  public:
-  explicit Bench(bool wire) {
+  explicit TagBench(bool wire) {
     if (wire) {
       LinkShape s;
       s.profile = with_tags();
@@ -284,7 +284,7 @@ class Bench {
 template <typename F>
 void both(F&& body) {
   for (bool wire : {false, true}) {
-    Bench b(wire);
+    TagBench b(wire);
     body(b);
     CU_ASSERT_TRUE(b.quiet());
   }

@@ -15,7 +15,7 @@ using prm::TagNews;
 using prm::TmhOp;
 
 void test_order() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     for (unsigned n : {0u, 1u, 2u}) b.append(n == 1 ? 9 : 5, all, n);
     EQUAL(b.send(TmhOp::eager, 5, 100, 1), Syndrome::none);
     const News first = b.news();
@@ -29,7 +29,7 @@ void test_order() {
 }
 
 void test_mask() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.receive(8);
     b.append(0x12ab, 0xff00, 0);  // never: bits of the tag beyond the mask
     b.append(0x1200, 0xff00, 1);
@@ -42,7 +42,7 @@ void test_mask() {
 }
 
 void test_removal() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.receive(8);
     b.append(1, all, 0);
     b.append(1, all, 1);
@@ -58,7 +58,7 @@ void test_removal() {
 }
 
 void test_unexpected() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     for (unsigned n : {8u, 9u, 10u}) b.receive(n);
     b.append(1, all, 0);
     b.send(TmhOp::eager, 2, 50);
@@ -83,7 +83,7 @@ void test_unexpected() {
 }
 
 void test_no_tag() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     for (unsigned n : {8u, 9u, 10u}) b.receive(n);
     b.append(0, 0, 0);  // any tag
     b.send(TmhOp::no_tag, 1, 5);
@@ -101,7 +101,7 @@ void test_no_tag() {
 }
 
 void test_long() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(3, all, 0, 20000);
     EQUAL(b.send(TmhOp::eager, 3, 10016), Syndrome::none);
     const News first = b.news();
@@ -114,7 +114,7 @@ void test_long() {
 }
 
 void test_long_unexpected() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     // No receive WQE: it is told to come again, and is counted once.
     b.post(TmhOp::eager, 3, 500);
     b.run();
@@ -126,7 +126,7 @@ void test_long_unexpected() {
 }
 
 void test_rendezvous() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(4, all, 0, 30000);
     b.rendezvous(25000);
     b.client_receive(1024);
@@ -149,7 +149,7 @@ struct Progress {
   [[nodiscard]] unsigned all() const { return matched + fetched + told + sent; }
 };
 
-void look_at_server(Bench& b, Progress& p) {
+void look_at_server(TagBench& b, Progress& p) {
   while (std::optional<News> n = b.take(b.server->cq_b)) {
     unsigned& which = n->news == TagNews::consumed ? p.matched : p.fetched;
     CU_ASSERT_TRUE(n->uidx == 0x77 && n->place == which);
@@ -157,7 +157,7 @@ void look_at_server(Bench& b, Progress& p) {
   }
 }
 
-void look_at_client(Bench& b, Progress& p) {
+void look_at_client(TagBench& b, Progress& p) {
   while (std::optional<News> n = b.take(*b.client_cq)) {
     const bool fin = n->op == prm::CqeOpcode::resp_send;
     EQUAL(n->syndrome, Syndrome::none);
@@ -167,7 +167,7 @@ void look_at_client(Bench& b, Progress& p) {
 }
 
 void test_many_rendezvous() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     constexpr unsigned many = 24;  // more than a queue keeps
     for (unsigned n = 0; n < many; n++) b.append(n, all, n, slot);
     b.rendezvous(slot);
@@ -188,7 +188,7 @@ void test_many_rendezvous() {
 }
 
 void test_software_rendezvous() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(4, all, 0, 100);
     b.append(4, all, 1, 4000);
     b.rendezvous(200);
@@ -208,14 +208,14 @@ void test_list_refuses() {
     bool buffer;
   } const wrong[] = {{1, tags, true}, {1, 3, false}, {3, 0, true}};
   for (const auto& w : wrong) {
-    Bench b(false);
+    TagBench b(false);
     prm::TagSeg seg{};
     seg.opcode = static_cast<uint8_t>(w.opcode << prm::tag::opcode_shift);
     seg.index = be16{w.index};
     TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
     EQUAL(b.operate(seg, w.buffer ? &buffer : nullptr).syndrome, Syndrome::local_qp_op);
   }
-  Bench b(false);
+  TagBench b(false);
   for (unsigned n = 0; n < tags - 1; n++) b.append(n, all, n);
   prm::TagSeg seg{};
   seg.opcode = static_cast<uint8_t>(prm::TagOp::append) << prm::tag::opcode_shift;
@@ -227,7 +227,7 @@ void test_list_refuses() {
 }
 
 void test_other_queues() {
-  Bench b(false);
+  TagBench b(false);
   prm::TagSeg seg{};
   b.client->put(Wqe(Opcode::tag_matching).raw(&seg, sizeof(seg)));
   b.client->ring(b.sender->uar);
@@ -245,7 +245,7 @@ void test_other_queues() {
 }
 
 void test_sizes() {
-  both([](Bench& b) {
+  both([](TagBench& b) {
     b.append(5, all, 0, 0);  // 2 GiB
     EQUAL(b.send(TmhOp::eager, 5, 100), Syndrome::none);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 84) && b.holds(0, 16, 84));
@@ -274,4 +274,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport tag matching", cases)
+KILIM_TEST_SUITE(tags, cases)

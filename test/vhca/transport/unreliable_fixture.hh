@@ -14,10 +14,10 @@ namespace kilim::vhca::test {
 
 inline constexpr std::size_t area = 1 << 20;
 
-struct Sides {
+struct UnreliableSides {
   Pages near{area}, far{area};
   MrKeys near_key, far_key;
-  explicit Sides(WireRig& w)
+  explicit UnreliableSides(WireRig& w)
       : near_key(w.left.reg(near, rw_access)), far_key(w.right.reg(far, rw_access)) {
     for (std::size_t i = 0; i < area; i++)
       near.data()[i] = static_cast<std::byte>(i * 7 + (i >> 8));

@@ -19,7 +19,7 @@ constexpr uint32_t lengths[] = {0, 1, 255, 256, 1024, 1025, 4096, 70000};
 void messages_of_every_length_and_mtu_arrive() {
   for (uint8_t mtu = 1; mtu <= 5; mtu++) {
     WireRig w(connection(mtu));
-    Sides s(w);
+    UnreliableSides s(w);
     std::size_t at = 1;
     for (uint32_t n : lengths) {
       CU_ASSERT(good(w.post(s.write(Opcode::rdma_write, at, n))));
@@ -41,7 +41,7 @@ void messages_of_every_length_and_mtu_arrive() {
 // Each message says in its first word which one it is; its bytes follow from that.
 void on_a_bad_wire_what_arrives_is_whole() {
   WireRig w(connection(1, "+fault:drop:0.05:dup:0.05:reorder:0.05:corrupt:0.02:seed:3"));
-  Sides s(w);
+  UnreliableSides s(w);
   constexpr uint32_t bytes = 1500, count = 200;
   for (uint32_t i = 0; i < count; i++) {
     auto* at = s.near.data() + i * bytes;
@@ -70,7 +70,7 @@ void on_a_bad_wire_what_arrives_is_whole() {
 
 void without_a_receive_nothing_waits() {
   WireRig w(connection());
-  Sides s(w);
+  UnreliableSides s(w);
   CU_ASSERT(good(w.post(s.with(Wqe(Opcode::send), 0, 1000))));
   w.settle();
   w.right.a.recv(s.far.at(0), 1000, s.far_key.lkey.value());
@@ -81,7 +81,7 @@ void without_a_receive_nothing_waits() {
 
 void what_is_not_allowed_is_dropped_or_fails_the_receive() {
   WireRig w(connection());
-  Sides s(w);
+  UnreliableSides s(w);
   Wqe bad_key =
       s.with(Wqe(Opcode::rdma_write).raddr(s.far.at(0), s.far_key.rkey.value() + 1), 0, 9);
   CU_ASSERT(good(w.post(bad_key)));
@@ -98,7 +98,7 @@ void what_is_not_allowed_is_dropped_or_fails_the_receive() {
 void what_needs_an_answer_is_refused_here() {
   for (Opcode op : {Opcode::rdma_read, Opcode::atomic_fa, Opcode::send_inval}) {
     WireRig w(connection());
-    Sides s(w);
+    UnreliableSides s(w);
     std::optional<Completion> c = w.post(s.write(op, 0, 8));
     CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_qp_op);
   }
@@ -106,7 +106,7 @@ void what_needs_an_answer_is_refused_here() {
 
 void a_peer_that_is_gone_stops_nobody() {
   WireRig w(connection());
-  Sides s(w);
+  UnreliableSides s(w);
   w.right.to_state(w.right.a, QpState::reset);
   for (int i = 0; i < 20; i++) CU_ASSERT(good(w.post(s.write(Opcode::rdma_write, 0, 5000))));
   EQUAL(w.left.state(w.left.a), QpState::rts);
@@ -114,7 +114,7 @@ void a_peer_that_is_gone_stops_nobody() {
 
 void draining_sends_the_message_under_way_to_its_end() {
   WireRig w(connection());
-  Sides s(w);
+  UnreliableSides s(w);
   w.left.a.put(s.write(Opcode::rdma_write, 0, 70'000));
   w.left.a.put(s.write(Opcode::rdma_write, 100'000, 100));
   w.left.a.ring(w.left.uar);
@@ -137,7 +137,7 @@ void draining_sends_the_message_under_way_to_its_end() {
 // Its sequence numbers are used up: the peer drops what it has of it.
 void a_message_that_fails_half_way_is_left_behind() {
   WireRig w(connection());
-  Sides s(w), more(w);
+  UnreliableSides s(w), more(w);
   w.left.a.put(s.write(Opcode::rdma_write, 0, 70'000));
   w.left.a.ring(w.left.uar);
   w.left.hca->run(1);
@@ -170,7 +170,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(unreliable_wire) {
   return kilim::test::run_tables("vhca/transport unreliable services on a wire",
                                  {cases, kilim::vhca::test::datagram_cases()}, argc, argv);
 }

@@ -225,4 +225,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/transport XRC on a wire", cases)
+KILIM_TEST_SUITE(xrc_wire, cases)

@@ -193,4 +193,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: answers in a file, counters in bulks", cases)
+KILIM_TEST_SUITE(async_query, cases)

@@ -230,4 +230,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: completion queues by command", cases)
+KILIM_TEST_SUITE(cq_commands, cases)

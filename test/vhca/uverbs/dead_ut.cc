@@ -257,4 +257,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: a dead adapter", cases)
+KILIM_TEST_SUITE(dead, cases)

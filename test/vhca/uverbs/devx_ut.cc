@@ -397,4 +397,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: DevX", cases)
+KILIM_TEST_SUITE(devx, cases)

@@ -381,4 +381,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: device memory", cases)
+KILIM_TEST_SUITE(dm, cases)

@@ -294,7 +294,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(flow) {
   return kilim::test::run_tables(
       "uverbs: steering rules",
       {cases, kilim::test::receive_request_cases(), kilim::test::flow_table_cases()}, argc, argv);

@@ -290,4 +290,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: hostile requests", cases)
+KILIM_TEST_SUITE(hostile, cases)

@@ -175,4 +175,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: keys by command", cases)
+KILIM_TEST_SUITE(mkeys, cases)

@@ -354,7 +354,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(objects) {
   return kilim::test::run_tables("uverbs: objects", {cases, kilim::test::doorbell_page_cases()},
                                  argc, argv);
 }

@@ -240,4 +240,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: whose objects are named", cases)
+KILIM_TEST_SUITE(own_objects, cases)

@@ -204,7 +204,7 @@ const Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(qp_commands) {
   return kilim::test::run_tables("uverbs/qp_commands",
                                  {cases, kilim::test::tag_queue_command_cases()}, argc, argv);
 }

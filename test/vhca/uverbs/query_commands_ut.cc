@@ -360,4 +360,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: what commands made is asked", cases)
+KILIM_TEST_SUITE(query_commands, cases)

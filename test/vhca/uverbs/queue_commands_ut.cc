@@ -333,4 +333,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: queues by command", cases)
+KILIM_TEST_SUITE(queue_commands, cases)

@@ -155,4 +155,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: queues", cases)
+KILIM_TEST_SUITE(queues, cases)

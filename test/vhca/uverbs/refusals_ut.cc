@@ -207,4 +207,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("uverbs: what commands are refused", cases)
+KILIM_TEST_SUITE(refusals, cases)

@@ -125,4 +125,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: attributes of queue pairs", cases)
+KILIM_TEST_SUITE(attributes, cases)

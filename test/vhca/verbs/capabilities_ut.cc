@@ -165,4 +165,4 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs_capabilities", cases)
+KILIM_TEST_SUITE(capabilities, cases)

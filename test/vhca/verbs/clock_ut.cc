@@ -247,4 +247,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: clock and events", cases)
+KILIM_TEST_SUITE(clock, cases)

@@ -299,4 +299,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: datagram", cases)
+KILIM_TEST_SUITE(datagram, cases)

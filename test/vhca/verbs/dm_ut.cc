@@ -282,4 +282,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: device memory", cases)
+KILIM_TEST_SUITE(dm, cases)

@@ -310,4 +310,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/verbs dynamic connections", cases)
+KILIM_TEST_SUITE(dynamic, cases)

@@ -291,4 +291,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: entries", cases)
+KILIM_TEST_SUITE(entries, cases)

@@ -294,4 +294,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: extras", cases)
+KILIM_TEST_SUITE(extras, cases)

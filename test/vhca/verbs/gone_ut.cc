@@ -343,4 +343,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: memory that goes away", cases)
+KILIM_TEST_SUITE(gone, cases)

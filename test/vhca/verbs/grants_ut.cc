@@ -179,4 +179,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: grants", cases)
+KILIM_TEST_SUITE(grants, cases)

@@ -313,4 +313,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: InfiniBand", cases)
+KILIM_TEST_SUITE(infiniband, cases)

@@ -357,7 +357,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(life) {
   // Before anything is registered, as programs that fork do.
   if (ibv_fork_init() != 0) return 2;
   return kilim::test::run_cases("verbs: lives", cases, argc, argv);

@@ -153,4 +153,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: the null region", cases)
+KILIM_TEST_SUITE(null_key, cases)

@@ -347,4 +347,4 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs_paging", cases)
+KILIM_TEST_SUITE(paging, cases)

@@ -194,4 +194,4 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("protected", cases)
+KILIM_TEST_SUITE(protected, cases)

@@ -214,4 +214,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: protection", cases)
+KILIM_TEST_SUITE(protection, cases)

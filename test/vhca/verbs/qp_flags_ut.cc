@@ -276,4 +276,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: flags of queue pairs", cases)
+KILIM_TEST_SUITE(qp_flags, cases)

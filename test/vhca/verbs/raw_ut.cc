@@ -130,4 +130,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: raw packets", cases)
+KILIM_TEST_SUITE(raw, cases)

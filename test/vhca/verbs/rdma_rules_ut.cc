@@ -324,4 +324,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: rules of RDMA", cases)
+KILIM_TEST_SUITE(rdma_rules, cases)

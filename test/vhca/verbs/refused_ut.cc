@@ -357,4 +357,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: refused as on the card", cases)
+KILIM_TEST_SUITE(refused, cases)

@@ -341,4 +341,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: receive-side scaling", cases)
+KILIM_TEST_SUITE(rss, cases)

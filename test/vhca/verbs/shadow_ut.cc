@@ -75,4 +75,4 @@ const kilim::test::Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs/shadow", cases)
+KILIM_TEST_SUITE(shadow, cases)

@@ -345,4 +345,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: shared receive queues", cases)
+KILIM_TEST_SUITE(shared, cases)

@@ -151,4 +151,4 @@ const Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("shared_wire", cases)
+KILIM_TEST_SUITE(shared_wire, cases)

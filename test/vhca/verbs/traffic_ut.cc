@@ -255,4 +255,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: traffic", cases)
+KILIM_TEST_SUITE(traffic, cases)

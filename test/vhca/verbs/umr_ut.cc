@@ -257,7 +257,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(umr) {
   return kilim::test::run_tables("verbs: UMR", {cases, kilim::test::hand_written_cases()}, argc,
                                  argv);
 }

@@ -242,4 +242,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("verbs: windows and changes", cases)
+KILIM_TEST_SUITE(windows, cases)

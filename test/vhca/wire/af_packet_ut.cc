@@ -365,7 +365,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(af_packet) {
   if (!build()) {
     std::printf(
         "skipped: network namespaces and veth pairs cannot be made here (root, iproute2 "

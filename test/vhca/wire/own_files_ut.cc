@@ -287,7 +287,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(own_files) {
   int failed = run_cases("vhca/wire own files", cases, argc, argv);
   if (failed == 0 && geteuid() != 0) {
     std::printf("skipped for frames of other users: only root sends as somebody else\n");

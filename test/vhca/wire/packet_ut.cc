@@ -260,6 +260,6 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(packet) {
   return run_tables("vhca/wire packet", {cases, vhca::test::resolution_cases()}, argc, argv);
 }

@@ -382,4 +382,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/wire pcap", cases)
+KILIM_TEST_SUITE(pcap, cases)

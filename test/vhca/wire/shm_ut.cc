@@ -216,7 +216,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(shm) {
   return kilim::test::run_tables("vhca/wire shm", {cases, kilim::test::shm_hostile_cases()}, argc,
                                  argv);
 }

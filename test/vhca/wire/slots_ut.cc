@@ -277,4 +277,4 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-KILIM_UT_MAIN("vhca/wire slots", cases)
+KILIM_TEST_SUITE(slots, cases)

@@ -366,7 +366,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(unix) {
   return kilim::test::run_tables("vhca/wire unix", {cases, kilim::test::decorator_cases()}, argc,
                                  argv);
 }

@@ -307,7 +307,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(wire_contract) {
   have_namespace = enter_namespace_with_veth();
   have_tap = have_namespace && command("ip link set lo up") &&
              command("(echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6)") &&

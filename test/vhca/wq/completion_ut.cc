@@ -211,4 +211,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("completion", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(completion, kilim::vhca::test::cases)

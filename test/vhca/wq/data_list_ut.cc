@@ -95,4 +95,4 @@ const kilim::test::Case cases[] = {
 }  // namespace
 }  // namespace kilim::vhca::test
 
-KILIM_UT_MAIN("data_list", kilim::vhca::test::cases)
+KILIM_TEST_SUITE(data_list, kilim::vhca::test::cases)

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What most sources of the ethdev read, compiled once for its library (cpp_pch). A source
+// still includes what it uses. Never included by name.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "kilim/detail/port/port.hh"

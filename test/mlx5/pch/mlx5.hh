@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What most tests of queues on the device read, compiled once for their program (cpp_pch). A source
+// still includes what it uses. Never included by name.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kilim/detail/mkey/mkey_binder.hh"
+#include "kilim/detail/queue/rc_wqe.hh"
+#include "mlx5/mlx5_device.hh"
+#include "ut.hh"
+#include "vhca/entry/attach.hh"
+#include "vhca/hca/hca.hh"
