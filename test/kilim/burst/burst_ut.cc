@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "burst_fixture.hh"
-#include "kilim/detail/burst/select.hh"
+#include "rows_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -17,10 +17,10 @@ using test::Bench;
 using test::buffers;
 
 uint32_t receive(Bench& b, std::span<Handle> out, RxConfig c = {}) {
-  return select_rx(c, Simd::base).burst(*b.rx, out);
+  return test::chosen_rx(c, Simd::base).burst(*b.rx, out);
 }
 uint32_t transmit(Bench& b, std::span<const Handle> in, TxConfig c = {}) {
-  return select_tx(c, Simd::base).burst(*b.tx, in);
+  return test::chosen_tx(c, Simd::base).burst(*b.tx, in);
 }
 
 void refill_fills_the_ring() {
@@ -143,7 +143,7 @@ void one_doorbell_a_burst() {
   EQUAL(b.tx_memory.doorbell, head);
   EQUAL(b.outstanding(), 5u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 4);
-  EQUAL(select_tx({}, Simd::base).reclaim(*b.tx), 5u);
+  EQUAL(test::chosen_tx({}, Simd::base).reclaim(*b.tx), 5u);
   EQUAL(b.tx->counters.completed.read(), 5u);
   EQUAL(b.tx->counters.bytes.read(), 510u);
   EQUAL(b.outstanding(), 0u);
@@ -165,7 +165,7 @@ void full_ring_returns_short() {
   EQUAL(tx_room(*b.tx), 0u);
   for (uint16_t i = 0; i < 3; i++)
     b.tx_memory.cq.write(prm::CqeOpcode::req, static_cast<uint16_t>(i * 8 + 7));
-  EQUAL(select_tx({}, Simd::base).reclaim(*b.tx), 24u);
+  EQUAL(test::chosen_tx({}, Simd::base).reclaim(*b.tx), 24u);
   EQUAL(tx_room(*b.tx), 24u);
   EQUAL(b.outstanding(), 40u);
 }
@@ -185,7 +185,7 @@ void chains_become_lists() {
   EQUAL(b.tx->counters.packets.read(), 1u);
   EQUAL(b.tx->counters.bytes.read(), 150u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 0);
-  EQUAL(select_tx({.multi_seg = true}, Simd::base).reclaim(*b.tx), 3u);
+  EQUAL(test::chosen_tx({.multi_seg = true}, Simd::base).reclaim(*b.tx), 3u);
   EQUAL(b.outstanding(), 1u);
 }
 
@@ -277,7 +277,7 @@ void gathered_is_one_segment() {
   EQUAL(b.tx_memory.data(1).lkey.host(), arena_key.value());
   EQUAL(b.tx->counters.bytes.read(), 150u);
   b.tx_memory.cq.write(prm::CqeOpcode::req, 1);
-  EQUAL(select_tx({.gathered = true}, Simd::base).reclaim(*b.tx), 4u);
+  EQUAL(test::chosen_tx({.gathered = true}, Simd::base).reclaim(*b.tx), 4u);
   EQUAL(b.slots.free_count, 1u);
   EQUAL(b.free_slots[0], 7u);
   EQUAL(b.outstanding(), 0u);
@@ -293,7 +293,7 @@ void dead_queue_takes_nothing() {
   b.tx_memory.cq.write(prm::CqeOpcode::req, 1);
   b.tx_memory.cq.write_error(prm::CqeOpcode::req_err, 2, prm::Syndrome::local_prot);
   b.tx_memory.cq.write_error(prm::CqeOpcode::req_err, 3, prm::Syndrome::wr_flush);
-  EQUAL(select_tx({}, Simd::base).reclaim(*b.tx), 2u);
+  EQUAL(test::chosen_tx({}, Simd::base).reclaim(*b.tx), 2u);
   EQUAL(transmit(b, {h + 4, 2}), 0u);
   CU_ASSERT_TRUE(b.tx->failed.read());
   CU_ASSERT_TRUE(b.tx->sq.idle());

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "eal.hh"
-#include "kilim/detail/burst/select.hh"
 #include "rings_fixture.hh"
+#include "rows_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -206,8 +206,8 @@ class Receiver {
 
 void chains_of_every_variant() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  EQUAL(rx_chain_variants.size(), 10u);
-  for (const RxVariant& v : rx_chain_variants) {
+  EQUAL(test::compiled().chains.size(), 10u);
+  for (const RxVariant& v : test::compiled().chains) {
     for (const Layout& l : layouts) {
       Receiver r(v, l);
       for (uint32_t i = 0; i < 60; i++) r.round();
@@ -264,7 +264,7 @@ void sent_buffers_return_to_their_pools() {
   MkeySlots slots{keys.data(), free_slots.data(), 0, &b.header_cache};
   for (const bool gathered : {false, true}) {
     const TxConfig config{.multi_seg = true, .gathered = gathered, .two_pools = true};
-    const TxVariant& v = select_tx(config, Simd::avx2);
+    const TxVariant& v = test::chosen_tx(config, Simd::avx2);
     CU_ASSERT_TRUE_FATAL(v.config == config);
     TxQueue tx{.sq = queue::Sq(memory.geometry(), memory.ids),
                .cq = queue::Cq(memory.cq.geometry()),

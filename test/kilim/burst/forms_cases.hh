@@ -6,9 +6,9 @@
 #include <span>
 
 #include "kilim/detail/burst/config.hh"
-#include "kilim/detail/burst/select.hh"
 #include "kilim/detail/pool/handle.hh"
 #include "kilim/prm/cqe.hh"
+#include "rows_fixture.hh"
 #include "ut.hh"
 
 namespace kilim::test {
@@ -29,8 +29,8 @@ constexpr bool sends_one_buffer(const burst::TxConfig& c) noexcept {
 static_assert(one_buffer_rows + several_buffers_rows == burst::tx_configs);
 // Kinds of vectors in the tables that this processor, and EAL, let run.
 inline uint32_t kinds_of_vectors() noexcept {
-  return burst::tx_variants.front().needs <= burst::widest_simd() &&
-                 burst::tx_variants.front().needs != burst::Simd::base
+  return test::compiled().tx.front().needs <= burst::widest_simd() &&
+                 test::compiled().tx.front().needs != burst::Simd::base
              ? 2
              : 1;
 }

@@ -10,7 +10,7 @@
 
 #include "burst_fixture.hh"
 #include "forms_cases.hh"
-#include "kilim/detail/burst/select.hh"
+#include "rows_fixture.hh"
 
 namespace {
 
@@ -150,8 +150,8 @@ class Compressed {
 
 void compressed_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  EQUAL(compressed_rx_variants.size(), 10u);
-  for (const RxVariant& v : compressed_rx_variants) {
+  EQUAL(test::compiled().compressed.size(), 10u);
+  for (const RxVariant& v : test::compiled().compressed) {
     for (const bool hash : {true, false}) {
       Compressed c(v, hash);
       for (int i = 0; i < 400; i++) c.round();
@@ -304,7 +304,7 @@ class Strided {
 
 void packets_share_buffers() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  for (const RxVariant& v : strided_rx_variants) {
+  for (const RxVariant& v : test::compiled().strided) {
     for (const uint32_t side_piece : {64u, 256u}) {
       Strided s(v, side_piece);
       for (int i = 0; i < 1500; i++) s.round();

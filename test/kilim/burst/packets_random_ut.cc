@@ -11,7 +11,7 @@
 #include "burst_fixture.hh"
 #include "case_tables.hh"
 #include "forms_cases.hh"
-#include "kilim/detail/burst/select.hh"
+#include "rows_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -111,7 +111,7 @@ class Receiver {
 void received_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());  // before it nothing but the base is allowed
   uint32_t visited = 0;
-  for (const RxVariant& v : rx_variants) {
+  for (const RxVariant& v : test::compiled().rx) {
     if (v.needs > widest_simd()) continue;
     for (const auto& [side_piece, cqe_bytes] : {std::pair{0u, 64u}, {64u, 64u}, {0u, 128u}}) {
       Receiver r(v, side_piece, cqe_bytes);
@@ -212,7 +212,7 @@ class Sender {
 void sent_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
   uint32_t visited = 0;
-  for (const TxVariant& v : tx_variants) {
+  for (const TxVariant& v : test::compiled().tx) {
     if (v.needs > widest_simd() || !test::sends_one_buffer(v.config)) continue;
     Sender s(v);
     for (uint32_t i = 0; i < 5 * rounds; i++) s.round();
@@ -243,15 +243,15 @@ void each_configuration_is_served() {
                      .mark = (i & 8) != 0,
                      .tunnel = (i & 16) != 0,
                      .lro = (i & 32) != 0};
-    const RxConfig row = select_rx(c, Simd::base).config;
+    const RxConfig row = test::chosen_rx(c, Simd::base).config;
     EQUAL(row.side, c.side);
     if (c.side)
       CU_ASSERT_TRUE(row.vlan >= c.vlan && row.timestamp >= c.timestamp && row.mark >= c.mark &&
                      row.tunnel >= c.tunnel && row.lro >= c.lro);
     for (const RxConfig& r : rx_rows)
       if (r == c) CU_ASSERT_TRUE(row == c);
-    CU_ASSERT_TRUE(select_rx_chain(c).config == row && select_compressed_rx(c).config == row &&
-                   select_strided_rx(c).config == row);
+    CU_ASSERT_TRUE(test::chosen_chain(c).config == row && test::chosen_compressed(c).config == row &&
+                   test::chosen_strided(c).config == row);
   }
 }
 

@@ -9,8 +9,8 @@
 
 #include "burst_fixture.hh"
 #include "forms_cases.hh"
-#include "kilim/detail/burst/select.hh"
 #include "kilim/detail/queue/eth_packet.hh"
+#include "rows_fixture.hh"
 #include "ut.hh"
 
 namespace {
@@ -315,7 +315,7 @@ class Chains {
 void pieces_of_packets_are_in_their_wqes() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
   uint32_t visited = 0;
-  for (const TxVariant& v : tx_variants) {
+  for (const TxVariant& v : test::compiled().tx) {
     if (v.needs > widest_simd() || test::sends_one_buffer(v.config)) continue;
     Chains c(v);
     for (uint32_t i = 0; i < 1000; i++) c.round();
@@ -331,7 +331,7 @@ void words_of_packets_are_in_their_wqes() {
                                 {.words = true, .tags = true, .checksums = l3 | l4},
                                 {.words = true, .tags = true, .checksums = l3},
                                 {.words = true, .tags = false, .checksums = l4}};
-  for (const TxVariant& v : tx_variants) {
+  for (const TxVariant& v : test::compiled().tx) {
     if (v.needs > widest_simd() || v.config.multi_seg || !v.config.offloads) continue;
     for (const TxOffer& offer : offers) {
       for (const uint32_t side_piece : {0u, 64u}) {
