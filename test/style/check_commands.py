@@ -147,7 +147,7 @@ def command_faults(tree, words):
         return   # a pattern, not a name
     if not tree.exists(program):
         yield f"there is no {program}"
-    elif not program.endswith(("/", ".c", ".cc", "_ut")):   # a test program's words are test/support/ut.hh's
+    elif not program.endswith(("/", ".c", ".cc", "_tests")):   # a test program's words are test/support/ut.hh's
         yield from option_faults(tree, program, words[ours + 1:])
 
 

@@ -9,7 +9,7 @@ import commands
 
 class Tree:
     """As check_commands.Tree, without a build."""
-    programs = {"app/kilim-perf", "app/kilim-vhca", "test/x_y_ut"}
+    programs = {"app/kilim-perf", "app/kilim-vhca", "test/x_y_tests"}
     quick = {"app/kilim-perf"}
     tests, suites, settings = {"binder", "two words"}, {"unit"}, {"buildtype"}
 
@@ -27,7 +27,7 @@ GOOD = ("meson test -C build -t 3 --suite unit binder 'two words'", "build/app/"
         "build/app/kilim-perf --no-pci -l 0 -- umr -d vhca0,wire=unix:x", "usertools/check.sh --quick; true",
         "P='build/app/kilim-perf --no-pci' W=$(mktemp -d)\n$P -- umr -d x,wire=unix:$W &\nwait",
         "build/app/kilim-vhca --devices 2 -- build/app/kilim-perf --no-pci", "KILIM_X=1 build/app/kilim-perf",
-        "valgrind --tool=callgrind \\\n  build/app/kilim-perf -- umr --ib-dev=x", "build/test/x_y_ut -l",
+        "valgrind --tool=callgrind \\\n  build/app/kilim-perf -- umr --ib-dev=x", "build/test/x_y_tests -l",
         "cat x.cc $(cat --flags y) -o out   # it's", "meson setup out -Dbuildtype=release")
 # (command, a part of what must be said)
 SEEDS = (("meson test -C build no_test", "no test no_test"), ("meson test --suite none", "no suite none"),
