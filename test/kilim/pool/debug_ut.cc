@@ -203,7 +203,7 @@ void not_back() {
   const bool first = f.told[0].says("(mine)");
   const Told &three = f.told[first ? 0 : 1], &one = f.told[first ? 1 : 0];
   CU_ASSERT_TRUE(three.kind == Kind::leak && three.buffers == 3 && three.says("3 of 200"));
-  CU_ASSERT_TRUE(three.says("(mine) in kilim_debug_ut_taker") && three.says("debug_ut+0x"));
+  CU_ASSERT_TRUE(three.says("(mine) in kilim_debug_ut_taker") && three.says("pool_tests+0x"));
   CU_ASSERT_TRUE(one.buffers == 1 && one.says("(yours)"));
 }
 
