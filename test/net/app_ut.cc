@@ -312,5 +312,6 @@ constexpr test::Case cases[] = {
 }  // namespace
 
 KILIM_TEST_MAIN(app) {
-  return test::run_tables("kilim/detail/app", {cases, test::lane_cases(), test::flow_cases()}, argc, argv);
+  return test::run_tables("kilim/detail/app", {cases, test::lane_cases(), test::flow_cases()}, argc,
+                          argv);
 }

@@ -153,7 +153,8 @@ void eal_is_cleaned_up_in_any_order() {
   char self[256] = {};
   CU_ASSERT_TRUE_FATAL(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
   for (const char* what : orders) {
-    const std::string line = std::string("exec '") + self + "' --suite ethdev --order " + what + " >/dev/null";
+    const std::string line =
+        std::string("exec '") + self + "' --suite ethdev --order " + what + " >/dev/null";
     const int status = std::system(line.c_str());
     if (status != 0) std::printf("%s: %#x\n", what, static_cast<unsigned>(status));
     EQUAL(status, 0);

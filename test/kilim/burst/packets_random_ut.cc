@@ -250,7 +250,8 @@ void each_configuration_is_served() {
                      row.tunnel >= c.tunnel && row.lro >= c.lro);
     for (const RxConfig& r : rx_rows)
       if (r == c) CU_ASSERT_TRUE(row == c);
-    CU_ASSERT_TRUE(test::chosen_chain(c).config == row && test::chosen_compressed(c).config == row &&
+    CU_ASSERT_TRUE(test::chosen_chain(c).config == row &&
+                   test::chosen_compressed(c).config == row &&
                    test::chosen_strided(c).config == row);
   }
 }

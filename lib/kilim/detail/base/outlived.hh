@@ -5,6 +5,8 @@
 // are made at set-up only.
 #pragma once
 
+#include "kilim/detail/base/cold.hh"
+
 namespace kilim::inline v1 {
 
 // True: there is memory at the address. Says nothing.
@@ -12,7 +14,6 @@ namespace kilim::inline v1 {
 
 // True: the memory at `at`, which was EAL's, is no longer mapped; a line on stderr says that `what`
 // outlived it. The caller then returns nothing to EAL, and leaks.
-[[nodiscard]] bool outlived_eal(const void* at, const char* what) noexcept
-    __asm__("kilim_cold_outlived_eal");
+[[nodiscard]] KILIM_COLD bool outlived_eal(const void* at, const char* what) noexcept;
 
 }  // namespace kilim::inline v1

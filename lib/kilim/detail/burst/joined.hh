@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kilim/detail/base/cold.hh"
 #include "kilim/prm/cqe.hh"
 
 namespace kilim::inline v1::burst {
@@ -26,7 +27,7 @@ inline bool is_joined(const prm::Cqe& e) noexcept {
 // Makes the headers of a joined frame of `length` bytes its own: lengths, the least time to live,
 // the last acknowledgement and window, PSH, and both checksums. `head` is where its first bytes
 // lie. What is no TCP over IPv4 or IPv6, or is cut off there, stays as it is.
-JoinedFrame mend_joined(std::span<std::byte> head, uint32_t length, const prm::Cqe& e) noexcept
-    __asm__("kilim_cold_mend_joined");
+KILIM_COLD JoinedFrame mend_joined(std::span<std::byte> head, uint32_t length,
+                                   const prm::Cqe& e) noexcept;
 
 }  // namespace kilim::inline v1::burst

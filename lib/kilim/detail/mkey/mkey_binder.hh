@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 
+#include "kilim/detail/base/cold.hh"
 #include "kilim/detail/base/counter.hh"
 #include "kilim/detail/base/outcome.hh"
 #include "kilim/detail/base/owner.hh"
@@ -180,8 +181,7 @@ class MkeyBinder {
   Outcome bind_at(queue::WqeCursor& c, Binding& b, const Bind& how, uint32_t levels,
                   Build build) noexcept;
   [[nodiscard]] uint32_t levels_over(const umr::View& view, uint32_t levels) const noexcept;
-  [[nodiscard]] uint32_t deepest_of(const umr::View& view) const noexcept
-      __asm__("kilim_cold_binder_deepest_of");
+  [[nodiscard]] KILIM_COLD uint32_t deepest_of(const umr::View& view) const noexcept;
   [[nodiscard]] uint32_t levels_of(const Bind& how, const umr::Layout& layout) const noexcept;
   [[nodiscard]] bool too_deep(uint32_t levels) const noexcept {
     return levels > config_.max_indirection;
@@ -190,8 +190,7 @@ class MkeyBinder {
   Outcome append(queue::WqeCursor& c, Mkey& key, bool reads_keys, MkeyState to,
                  Build build) noexcept;
   Outcome append_invalidate(queue::WqeCursor& c, Mkey& key) noexcept;
-  // Cold; the symbol's name tells test/style/check_hot.py so.
-  void commit_invalidations() noexcept __asm__("kilim_cold_binder_commit_invalidations");
+  KILIM_COLD void commit_invalidations() noexcept;
   [[nodiscard]] bool tags_used_up(Mkey& key) noexcept;
   void replace(Binding& b, Mkey& fresh) noexcept;
   Mkey* claim_key() noexcept;
@@ -209,8 +208,8 @@ class MkeyBinder {
   void route(Mkey& key) noexcept;
   void return_to_cache(Mkey& key) noexcept;
   void complete_until(uint32_t position) noexcept;
-  void handle_invalidated(Mkey& key) noexcept __asm__("kilim_cold_binder_invalidated");
-  void fail(uint32_t position) noexcept __asm__("kilim_cold_binder_fail");
+  KILIM_COLD void handle_invalidated(Mkey& key) noexcept;
+  KILIM_COLD void fail(uint32_t position) noexcept;
   void poison(const Change& change) noexcept;
   void use(Mkey& key, const queue::WqeCursor& c) noexcept;
 

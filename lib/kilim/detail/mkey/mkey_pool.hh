@@ -11,6 +11,7 @@
 
 #include <rte_ring.h>
 
+#include "kilim/detail/base/cold.hh"
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/mr/mkey_source.hh"
@@ -51,7 +52,7 @@ class MkeyPool {
   }
   // The number of the key with this handle, whatever the tag; Mkey::none: not of this pool. Any
   // thread; a binary search.
-  [[nodiscard]] uint32_t number_of(Lkey handle) const noexcept __asm__("kilim_cold_pool_number_of");
+  [[nodiscard]] KILIM_COLD uint32_t number_of(Lkey handle) const noexcept;
   // Keys in the ring: neither in a cache nor in use. Any thread.
   [[nodiscard]] uint32_t available() const noexcept { return rte_ring_count(ring_.get()); }
 

@@ -15,6 +15,7 @@
 
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/cacheline.hh"
+#include "kilim/detail/base/cold.hh"
 #include "kilim/detail/base/outlived.hh"
 #include "kilim/detail/base/owner.hh"
 #include "kilim/detail/base/result.hh"
@@ -76,18 +77,16 @@ class Pool {
   [[nodiscard]] bool keeps_all() const noexcept { return ledger_ != nullptr || mbufs_ != nullptr; }
   // pop() and push() for a pool that keeps all; `who` is written down. A buffer with other holders
   // loses one. Any thread.
-  uint32_t lend(std::span<uint32_t> out, Who who) noexcept __asm__("kilim_cold_pool_lend");
-  void take_back(std::span<const uint32_t> indices, Who who) noexcept
-      __asm__("kilim_cold_pool_take_back");
+  KILIM_COLD uint32_t lend(std::span<uint32_t> out, Who who) noexcept;
+  KILIM_COLD void take_back(std::span<const uint32_t> indices, Who who) noexcept;
 
   // How often a watched pool has handed out a buffer; 0 if the pool watches none. A handle that was
   // kept is stale if the number differs. Any thread.
-  [[nodiscard]] uint32_t generation(uint32_t index) const noexcept
-      __asm__("kilim_cold_pool_generation");
+  [[nodiscard]] KILIM_COLD uint32_t generation(uint32_t index) const noexcept;
   // Misuses seen so far, told or not.
-  [[nodiscard]] uint64_t faults() const noexcept __asm__("kilim_cold_pool_faults");
+  [[nodiscard]] KILIM_COLD uint64_t faults() const noexcept;
   // Reports who holds buffers now, as leaks; returns how many are held.
-  uint32_t report_held() noexcept __asm__("kilim_cold_pool_report_held");
+  KILIM_COLD uint32_t report_held() noexcept;
 
  private:
   struct FreeRing {
@@ -100,7 +99,7 @@ class Pool {
     void operator()(rte_mempool* mempool) const noexcept;
   };
   Pool() = default;
-  [[nodiscard]] uint32_t available_mbufs() const noexcept __asm__("kilim_cold_pool_mbufs");
+  [[nodiscard]] KILIM_COLD uint32_t available_mbufs() const noexcept;
 
   std::unique_ptr<rte_ring, FreeRing> ring_;  // none of a pool of mbufs
   Arena arena_;

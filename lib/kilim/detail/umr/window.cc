@@ -27,7 +27,7 @@ void WindowOwner::drop() noexcept {
   source_ = nullptr;
 }
 
-Outcome detail::check_window(const WindowBind& b, WindowType type) noexcept {
+Outcome check_window(const WindowBind& b, WindowType type) noexcept {
   if (b.region == nullptr || b.length == 0) return {Refusal::empty, 0, 0};
   const mr::Region& r = *b.region;
   if (b.length > WindowBind::longest)

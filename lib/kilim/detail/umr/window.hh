@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kilim/detail/base/assert.hh"
+#include "kilim/detail/base/cold.hh"
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/base/outcome.hh"
 #include "kilim/detail/mr/region.hh"
@@ -47,14 +48,14 @@ constexpr Rkey next_window_key(Rkey key) noexcept {
 template <WindowType T>
 Result<FreeWindow<T>> make_window(mr::WindowSource& source);
 
+// Whether a window of this type may be bound so. Any thread.
+KILIM_COLD Outcome check_window(const WindowBind& b, WindowType type) noexcept;
+
 namespace detail {
 inline constexpr uint32_t bind_wqebbs = 3, unbind_wqebbs = 2;
 // The flags and fields that libmlx5's ibv_bind_mw() sets too (test/golden compares the bytes).
 inline constexpr uint8_t window_flags = prm::umr::inline_list | prm::umr::has_translation_offset;
 inline constexpr uint64_t window_mask = prm::umr::mask_free | prm::umr::mask_mkey;
-
-Outcome check_window(const WindowBind& b, WindowType type) noexcept
-    __asm__("kilim_cold_window_check");
 
 // The fields in which the WQEs of the two types differ.
 struct WindowWords {
@@ -112,7 +113,7 @@ requires detail::bindable<T, S>
 inline Outcome bind(queue::WqeCursor& c, Window<T, S>&& from, const WindowBind& b, const UmrWr& wr,
                     BindingWindow<T>& to) noexcept {
   constexpr bool own = T == WindowType::type2;
-  if (const Outcome o = detail::check_window(b, T); !o.ok()) return o;
+  if (const Outcome o = check_window(b, T); !o.ok()) return o;
   if (!c.fits(detail::bind_wqebbs))
     return {Refusal::no_room, detail::bind_wqebbs, c.room().value()};
   const Rkey key = next_window_key(detail::WindowStep::key(from));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kilim/detail/base/assert.hh"
+#include "kilim/detail/base/cold.hh"
 #include "kilim/detail/base/ident.hh"
 #include "kilim/detail/mr/window_source.hh"
 #include "kilim/detail/queue/wqe_cursor.hh"
@@ -80,7 +81,7 @@ class WindowOwner {
   template <WindowType T, WindowState S>
   friend class Window;
   friend struct detail::WindowStep;
-  void drop() noexcept __asm__("kilim_cold_window_drop");
+  KILIM_COLD void drop() noexcept;
 
   mr::WindowSource* source_ = nullptr;
   Rkey key_;
