@@ -26,6 +26,6 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
-#include "kilim/detail/mem/block.hh"
-#include "kilim/detail/mr/region.hh"
-#include "kilim/detail/queue/rc_wqe.hh"
+#include "kilim/mkey.hh"
+#include "kilim/queue.hh"
+#include "kilim/region.hh"

@@ -26,4 +26,4 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "kilim/detail/port/port.hh"
+#include "kilim/port.hh"
