@@ -20,16 +20,16 @@
 #include "region_fixture.hh"
 #include "ut.hh"
 
-// Replaced, so that it can fail.
-void* operator new(std::size_t n) {
+// Replaced, so that it can fail. Not inlined: GCC takes free() in a `delete` for a mistake with -O1.
+[[gnu::noinline]] void* operator new(std::size_t n) {
   void* p = kilim::test::new_fails() ? nullptr : std::malloc(n);
   if (p == nullptr) throw std::bad_alloc{};
   return p;
 }
-void operator delete(void* p) noexcept {
+[[gnu::noinline]] void operator delete(void* p) noexcept {
   std::free(p);
 }
-void operator delete(void* p, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
   std::free(p);
 }
 

@@ -148,6 +148,7 @@ inline constexpr std::size_t most_text = 480;
 inline const char* in_words(const Shown& v, char* room, std::size_t size) {
   const auto n = static_cast<unsigned long long>(v.number);
   const int length = static_cast<int>(std::min<std::size_t>(v.text.size(), most_text));
+  const char* const text = v.text.empty() ? "" : v.text.data();
   switch (v.kind) {
     case Shown::Kind::unknown:
       return "?";
@@ -168,11 +169,10 @@ inline const char* in_words(const Shown& v, char* room, std::size_t size) {
       std::snprintf(room, size, "%#llx", n);
       break;
     case Shown::Kind::text:
-      std::snprintf(room, size, "\"%.*s\"", length, v.text.data());
+      std::snprintf(room, size, "\"%.*s\"", length, text);
       break;
     case Shown::Kind::error:
-      std::snprintf(room, size, "error %lld (%.*s)", static_cast<long long>(n), length,
-                    v.text.data());
+      std::snprintf(room, size, "error %lld (%.*s)", static_cast<long long>(n), length, text);
       break;
   }
   return room;

@@ -14,6 +14,8 @@ using namespace kilim::vhca;
 
 namespace {
 
+using test::Bytes;
+
 // Places in a buffer.
 constexpr std::size_t type_at = 6, first_tag = 14, protocol_at = 16, traffic_at = 17, bits_at = 18,
                       tcp_ports = 20, udp_ports = 28, source_at = 32;

@@ -16,6 +16,8 @@ using namespace kilim::vhca;
 
 namespace {
 
+using test::Bytes;
+
 // zlib's polynomial, no inversions, the bytes of the sum turned round: bit by bit.
 uint32_t place_by_hand(const std::array<uint8_t, 16>& masked, uint32_t entries) {
   uint32_t crc = 0;

@@ -81,7 +81,7 @@ struct Bench {
   FlowTable* make(bool egress, bool software) {
     FlowTable* t = soft->tables.create(table);
     t->number = table;
-    t->type = egress ? TableType::nic_tx : TableType::nic_rx;
+    t->type = egress ? vhca::TableType::nic_tx : vhca::TableType::nic_rx;
     t->software = software;
     t->root = at(0);
     return t;
@@ -95,7 +95,7 @@ struct Bench {
   }
   std::span<const Arrival> walk(const Bytes& f, uint32_t tag = 0) {
     const FlowTable& t = *soft->tables.at(table);
-    const bool egress = t.type == TableType::nic_tx;
+    const bool egress = t.type == vhca::TableType::nic_tx;
     soft->begin(egress);
     const auto got = soft->walk(t, {nullptr, tag}, 0x77, f);
     soft->count(egress);

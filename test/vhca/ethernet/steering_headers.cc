@@ -9,6 +9,8 @@ using namespace kilim::vhca;
 
 namespace {
 
+using test::Bytes;
+
 FlowSpec of_ports(uint8_t protocol, uint16_t src, uint16_t dst) {
   FlowSpec f;
   f.l4_protocol = protocol;

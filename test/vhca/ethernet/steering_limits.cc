@@ -15,6 +15,8 @@ using namespace kilim::vhca;
 
 namespace {
 
+using test::Bytes;
+
 constexpr std::size_t longest = 2048;  // what Bench makes room for
 constexpr std::string_view much = ste_end::too_many, little = ste_end::too_short;
 

@@ -12,6 +12,8 @@ using namespace kilim::vhca;
 
 namespace {
 
+using test::Bytes;
+
 constexpr Mac mine = {2, 0, 0, 0, 0, 1}, other = {2, 0, 0, 0, 0, 2}, group = {1, 0, 0x5e, 0, 0, 9},
               broadcast = {255, 255, 255, 255, 255, 255}, all_ones = broadcast;
 using Type = FlowSpec::Type;

@@ -43,7 +43,7 @@ void what_goes_on_is_counted_at_both_ends() {
   const Sides s(w);
   const Ruled out(w.left, TableType::rdma_tx, false), in(w.right, TableType::rdma_rx, false),
       back(w.left, TableType::rdma_rx, false);
-  CU_ASSERT(good(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
+  CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
   CU_ASSERT(s.same(0, 0, 2500));
   EQUAL(out.seen.packets, 3);
   EQUAL(in.seen.packets, 3);
@@ -56,10 +56,10 @@ void a_rule_that_is_gone_drops_no_more() {
   WireRig w;
   const Sides s(w);
   { const Ruled out(w.left, TableType::rdma_tx, true), in(w.right, TableType::rdma_rx, true); }
-  CU_ASSERT(good(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
+  CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
   // And anew, when its wire is ruled already.
   const Ruled out(w.left, TableType::rdma_tx, false);
-  CU_ASSERT(good(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
+  CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
   EQUAL(out.seen.packets, 3);
 }
 
