@@ -20,7 +20,8 @@
 #include "region_fixture.hh"
 #include "ut.hh"
 
-// Replaced, so that it can fail. Not inlined: GCC takes free() in a `delete` for a mistake with -O1.
+// Replaced, so that it can fail. Not inlined: GCC takes free() in a `delete` for a mistake with
+// -O1.
 [[gnu::noinline]] void* operator new(std::size_t n) {
   void* p = kilim::test::new_fails() ? nullptr : std::malloc(n);
   if (p == nullptr) throw std::bad_alloc{};

@@ -20,7 +20,7 @@
 
 namespace kilim::test {
 
-inline constexpr uint64_t page = 4096;
+inline constexpr std::size_t page = 4096;
 inline constexpr uint64_t window_at = 1001, window_bytes = 333;  // of a window, in the second page
 inline constexpr uint32_t windows_too = mr::Access::all | mr::Access::mw_bind;
 

@@ -183,7 +183,7 @@ struct SpreadBench {
     return got.size() == 1 ? static_cast<int>(got[0].queue) : -static_cast<int>(got.size()) - 1;
   }
 };
-inline constexpr FrameKind udp4{.layer3 = Layer3::ipv4, .protocol = 17};
+inline constexpr FrameKind udp4_kind{.layer3 = Layer3::ipv4, .protocol = 17};
 
 // Tables of the program's other sources.
 std::span<const Case> rule_cases();

@@ -36,14 +36,14 @@ void check_compressed(Compression format) {
   uint32_t number = 0, hashed = 0;
   for (uint32_t round = 0; round < 60; round++) {
     for (uint32_t i = 0; i < 1 + round % 40; i++)
-      b.send(make_frame(udp4, number % 9, number + 1)), number++;
+      b.send(make_frame(udp4_kind, number % 9, number + 1)), number++;
     b.receive_all();
     for (const SpreadBench::Got& g : b.got) {
       const uint32_t n = number_of(g.frame) - 1, flow = n % 9;
-      CU_ASSERT_TRUE(g.frame == make_frame(udp4, flow, n + 1));
+      CU_ASSERT_TRUE(g.frame == make_frame(udp4_kind, flow, n + 1));
       CU_ASSERT_TRUE(last[flow] < n + 1);
       last[flow] = n + 1;
-      const uint32_t hash = expected_hash(udp4, g.frame, {});
+      const uint32_t hash = expected_hash(udp4_kind, g.frame, {});
       CU_ASSERT_TRUE(g.hash == hash || (format == Compression::checksum && g.hash == 0));
       hashed += g.hash != 0;
     }
@@ -75,7 +75,7 @@ void check_stops(const port::RxSetup& like) {
   uint64_t sent = 0, received = 0, missed = 0;
   for (uint32_t round = 0; round < 5; round++) {
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-    for (uint32_t i = 0; i < 90; i++) b.send(make_frame(udp4, i, i)), sent++;
+    for (uint32_t i = 0; i < 90; i++) b.send(make_frame(udp4_kind, i, i)), sent++;
     b.t.run_devices();
     b.t.run_devices();
     Handle h[5];
@@ -99,13 +99,13 @@ void check_stops(const port::RxSetup& like) {
       EQUAL(b.far().stats().queues_down, 0u);
       b.got.clear();
     }
-    for (uint32_t i = 0; i < 20; i++) b.send(make_frame(udp4, i, i)), sent++;
+    for (uint32_t i = 0; i < 20; i++) b.send(make_frame(udp4_kind, i, i)), sent++;
     b.receive_all();
     if (round % 2 != 0) EQUAL(b.got.size(), 20u);
     received += b.got.size();
     b.got.clear();
     missed = b.far().missed();
-    for (uint32_t i = 0; i < 40; i++) b.send(make_frame(udp4, i, i)), sent++;
+    for (uint32_t i = 0; i < 40; i++) b.send(make_frame(udp4_kind, i, i)), sent++;
     b.t.run_devices();
     b.t.run_devices();
     b.far().stop();  // with frames in every queue
@@ -130,7 +130,7 @@ void a_block_half_received_leaves_room() {
   SpreadBench b(1, 4096, 128, with(Compression::hash));
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   const auto arrive = [&b](uint32_t frames) {
-    for (uint32_t i = 0; i < frames; i++) b.send(make_frame(udp4, 1, i));
+    for (uint32_t i = 0; i < frames; i++) b.send(make_frame(udp4_kind, 1, i));
     b.t.run_devices();
     b.t.run_devices();
   };
@@ -165,7 +165,7 @@ void frames_share_buffers() {
   for (uint32_t round = 0; round < 300; round++) {
     sent.clear();
     for (auto i = static_cast<uint32_t>(random() % 12); i > 0; i--) {
-      Frame f = make_frame(udp4, 1, round);
+      Frame f = make_frame(udp4_kind, 1, round);
       f.resize(60 + random() % (random() % 4 == 0 ? 1400 : 200));
       for (std::size_t k = 50; k < f.size(); k++) f[k] = as_byte(random() & 0xff);
       b.send(f);
@@ -187,7 +187,7 @@ void frames_share_buffers() {
       const pool::SideRecord& side = arena.side(handle);
       CU_ASSERT_TRUE(handle.has(Handle::side) && side.timestamp != 0);
       if (frame.size() < 100) continue;  // cut short in what its IP header says
-      EQUAL(side.rx_hash, expected_hash(udp4, frame, {}));
+      EQUAL(side.rx_hash, expected_hash(udp4_kind, frame, {}));
       EQUAL(side.packet_type,
             RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN | RTE_PTYPE_L4_UDP);
     }
@@ -195,7 +195,7 @@ void frames_share_buffers() {
   }
   CU_ASSERT_TRUE(shared > 300);
   EQUAL(b.far().rx_stats(0).too_long, 0u);
-  Frame longest = make_frame(udp4, 1, 1);
+  Frame longest = make_frame(udp4_kind, 1, 1);
   longest.resize(2050);  // more than the strides of a buffer
   b.send(longest);
   b.receive_all();
@@ -278,7 +278,7 @@ void stamps_become_times() {
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
     for (int round = 0; round < 5; round++) {
       const uint64_t before = utc_now();
-      for (uint32_t i = 0; i < 4; i++) b.send(make_frame(udp4, 1, i));
+      for (uint32_t i = 0; i < 4; i++) b.send(make_frame(udp4_kind, 1, i));
       b.t.run_devices();
       b.t.run_devices();
       Handle h[8];

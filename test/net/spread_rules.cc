@@ -15,7 +15,7 @@ constexpr flow::MacAddress group{1, 0, 0x5e, 1, 2, 3}, station{2, 0, 0, 0, 0, 9}
 
 constexpr int nowhere = -1;  // SpreadBench::where() of a frame that did not arrive
 
-uint16_t port_of(const Frame& f) {  // destination port of a frame of udp4
+uint16_t port_of(const Frame& f) {  // destination port of a frame of udp4_kind
   return static_cast<uint16_t>(std::to_integer<unsigned>(f[36]) << 8 |
                                std::to_integer<unsigned>(f[37]));
 }
@@ -39,7 +39,7 @@ void rules_come_first() {
   SpreadBench b(4);
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-  const Frame f = make_frame(udp4, 1, 1), other = make_frame(udp4, 2, 1);
+  const Frame f = make_frame(udp4_kind, 1, 1), other = make_frame(udp4_kind, 2, 1);
   auto by_port = b.far().add_rule(to_queue(2, udp_to(port_of(f)), 1));
   CU_ASSERT_TRUE_FATAL(by_port.ok());
   CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 0 && b.where(make_frame(arp, 1, 1)) == 0);
@@ -76,7 +76,7 @@ void a_rule_spreads() {
     EQUAL(b.where(f), expected_queue(hash, rule.action.rss.table));
   }
   EQUAL(b.where(make_frame({.layer3 = Layer3::ipv6, .protocol = 17}, 1, 0)), 2);
-  EQUAL(b.where(make_frame(udp4, 1, 0)), 0);
+  EQUAL(b.where(make_frame(udp4_kind, 1, 0)), 0);
   b.far().stop();
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   EQUAL(b.where(make_frame(tcp6, 1, 0)), 0);
@@ -87,7 +87,7 @@ void rules_drop_and_count() {
   SpreadBench b(2);
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-  const Frame f = make_frame(udp4, 1, 1), other = make_frame(tcp6, 2, 1);
+  const Frame f = make_frame(udp4_kind, 1, 1), other = make_frame(tcp6, 2, 1);
   flow::Rule drop = to_queue(0, udp_to(port_of(f)));
   drop.action.fate = flow::Action::Fate::drop;
   drop.action.count = true;
@@ -115,7 +115,7 @@ void rules_drop_and_count() {
 void one_queue() {
   SpreadBench b(1);
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-  const Frame f = make_frame(udp4, 1, 1);
+  const Frame f = make_frame(udp4_kind, 1, 1);
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false}).ok());
   EQUAL(b.where(f), nowhere);
   auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
@@ -131,7 +131,7 @@ void one_queue() {
   auto tag_rule = b.far().add_rule(by_buffers);
   CU_ASSERT_TRUE_FATAL(tag_rule.ok());
   EQUAL(b.where(tagged), 0);
-  EQUAL(b.where(make_frame(udp4, 2, 1)), nowhere);
+  EQUAL(b.where(make_frame(udp4_kind, 2, 1)), nowhere);
   EQUAL(b.far().query_rule(*tag_rule)->packets, 1u);
   CU_ASSERT_TRUE(b.far().remove_rule(*tag_rule).ok());
   EQUAL(b.where(tagged), nowhere);
@@ -212,7 +212,7 @@ void refused() {
   auto rule = p.add_rule(to_queue(1, {}));
   CU_ASSERT_TRUE(rule.ok() && p.query_rule(*rule).error().code == EINVAL);  // it does not count
   CU_ASSERT_TRUE(p.stop_rx(2, nullptr).error().code == EINVAL && !p.start_rx(2).ok());
-  EQUAL(b.where(make_frame(udp4, 1, 1)), 1);  // everything still works
+  EQUAL(b.where(make_frame(udp4_kind, 1, 1)), 1);  // everything still works
 }
 
 // VXLAN by its number, GRE by its key; frames of other tunnels go on.
@@ -236,10 +236,10 @@ void rules_of_tunnels() {
     return f;
   };
   constexpr std::size_t vni_at = 14 + 20 + 8 + 4, gre_at = 14 + 20;
-  const Frame udp = with(make_frame(udp4, 1, 1), {4789}, 14 + 20 + 2);
+  const Frame udp = with(make_frame(udp4_kind, 1, 1), {4789}, 14 + 20 + 2);
   EQUAL(b.where(with(udp, {0x0012, 0x3400}, vni_at)), 1);
   EQUAL(b.where(with(udp, {0x0012, 0x3500}, vni_at)), 0);
-  FrameKind kind = udp4;
+  FrameKind kind = udp4_kind;
   kind.protocol = 47;
   const Frame other = make_frame(kind, 1, 1);
   EQUAL(b.where(with(other, {0x2000, 0x6558, 0, 0x1234}, gre_at)), 2);

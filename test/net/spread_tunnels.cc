@@ -24,7 +24,7 @@ struct TunnelKind {
   uint32_t type;
 };
 constexpr TunnelKind tunnel_kinds[] = {
-    {udp4, inside4 | RTE_PTYPE_INNER_L4_UDP},
+    {udp4_kind, inside4 | RTE_PTYPE_INNER_L4_UDP},
     {{.layer3 = Layer3::ipv4, .protocol = 6}, inside4 | RTE_PTYPE_INNER_L4_TCP},
     {{.layer3 = Layer3::ipv4, .protocol = 50}, inside4 | RTE_PTYPE_INNER_L4_NONFRAG},
     {{.layer3 = Layer3::ipv4, .protocol = 17, .fragment = true}, inside4 | RTE_PTYPE_INNER_L4_FRAG},
@@ -134,13 +134,13 @@ void inner_headers_spread_frames() {
   expect_spread(b, vxlan.action.rss, *vxlan.action.mark, in_vxlan);
   expect_spread(b, gre.action.rss, *gre.action.mark, in_gre);
   // In no tunnel: as the port spreads, without a mark.
-  EQUAL(b.where(make_frame(udp4, 1, 1)), 0);
+  EQUAL(b.where(make_frame(udp4_kind, 1, 1)), 0);
   EQUAL(b.got[0].side.packet_type, outside4 | RTE_PTYPE_L4_UDP);
   EQUAL(b.got[0].side.mark(), 0u);
   EQUAL(b.got[0].side.flags & (RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID), 0u);
   // Without its rule a frame in a tunnel has the hash of its outer headers, and its types.
   CU_ASSERT_TRUE(b.far().remove_rule(*of_gre).ok());
-  EQUAL(b.where(in_gre(make_frame(udp4, 1, 1))), 0);
+  EQUAL(b.where(in_gre(make_frame(udp4_kind, 1, 1))), 0);
   EQUAL(b.got[0].side.packet_type, outside4 | inside4 | RTE_PTYPE_INNER_L4_UDP);
 }
 
@@ -172,9 +172,9 @@ void ports_spread_by_inner_headers() {
   // Not by inner headers any more: one flow outside is one queue.
   rss.inner = false;
   CU_ASSERT_TRUE_FATAL(b.far().set_rss(rss).ok());
-  const int queue = b.where(in_vxlan(make_frame(udp4, 0, 0)));
+  const int queue = b.where(in_vxlan(make_frame(udp4_kind, 0, 0)));
   for (uint32_t flow = 1; flow < 12; flow++)
-    EQUAL(b.where(in_vxlan(make_frame(udp4, flow, flow))), queue);
+    EQUAL(b.where(in_vxlan(make_frame(udp4_kind, flow, flow))), queue);
   expect_outer_hashes(b, rss);
 }
 
@@ -206,7 +206,7 @@ void rules_look_inside() {
   SpreadBench b(2, 4096, 128, looking());
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-  const Frame wanted = make_frame(udp4, 3, 1), other = make_frame(udp4, 4, 1);
+  const Frame wanted = make_frame(udp4_kind, 3, 1), other = make_frame(udp4_kind, 4, 1);
   flow::Rule r;
   r.match.tunnel = flow::Tunnel{};
   r.match.ipv4 = flow::Ipv4{};
@@ -239,7 +239,7 @@ void what_tunnels_need() {
   CU_ASSERT_TRUE_FATAL(!got.ok());
   EQUAL(got.error().code, EINVAL);
   EQUAL(why.field, flow::Field::rss_types);
-  EQUAL(b.where(in_gre(make_frame(udp4, 1, 1))) >= 0, true);
+  EQUAL(b.where(in_gre(make_frame(udp4_kind, 1, 1))) >= 0, true);
   EQUAL(b.got[0].side.packet_type, outside4 | RTE_PTYPE_L4_NONFRAG);
   device::Caps poor = b.far().device().caps();
   poor.tx.tunnels = false;

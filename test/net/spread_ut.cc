@@ -147,7 +147,7 @@ void stop_and_start_a_queue() {
   uint32_t sent = 0;
   for (uint32_t round = 0; round < 5; round++) {
     const uint32_t stopped = round % 4;
-    for (int i = 0; i < 30; i++, sent++) b.send(make_frame(udp4, sent, sent));
+    for (int i = 0; i < 30; i++, sent++) b.send(make_frame(udp4_kind, sent, sent));
     b.t.run_devices();  // they lie in the queues
     const uint32_t waiting = b.far().rx_depth(stopped);
     const uint64_t before = b.far().rx_stats(stopped).discarded;
@@ -161,8 +161,8 @@ void stop_and_start_a_queue() {
     EQUAL(b.got.size(), 30u - waiting);
     uint32_t for_others = 0;
     for (int i = 0; i < 30; i++, sent++) {
-      const Frame f = make_frame(udp4, sent, sent);
-      for_others += expected_queue(expected_hash(udp4, f, {}), table) != stopped;
+      const Frame f = make_frame(udp4_kind, sent, sent);
+      for_others += expected_queue(expected_hash(udp4_kind, f, {}), table) != stopped;
       b.send(f);
     }
     b.got.clear();
@@ -182,7 +182,7 @@ void a_port_stops_with_frames_in_every_queue() {
   uint64_t discarded = 0;
   for (uint32_t round = 0; round < 5; round++) {
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-    for (uint32_t i = 0; i < 40; i++) b.send(make_frame(udp4, i, i));
+    for (uint32_t i = 0; i < 40; i++) b.send(make_frame(udp4_kind, i, i));
     b.t.run_devices();
     if (round == 2) CU_ASSERT_TRUE(b.far().stop_rx(1, nullptr).ok());
     b.far().stop();

@@ -48,7 +48,7 @@ struct Workers {
 void send_some(SpreadBench& b, uint32_t& number, uint32_t count) {
   for (uint32_t i = 0; i < count; i++, number++) {
     while (b.t.near->tx_room(0) == 0 && b.t.near->reclaim(0) == 0) std::this_thread::yield();
-    b.send(make_frame(udp4, number % flows, number));
+    b.send(make_frame(udp4_kind, number % flows, number));
   }
 }
 

@@ -14,6 +14,7 @@ import sys
 
 import endings
 import source
+from shared_names import shared_names
 from source import CODE
 
 SCRIPTS = (".S", ".py", ".sh", "meson.build", "meson_options.txt")
@@ -25,7 +26,6 @@ BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "ma
 # The macros that are no KILIM_ ones: every test says them.
 ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
 # What tests share says so, and by its name what it is; test/oracle is a program of its own.
-TYPE = re.compile(r"(?:template <.*> ?)?(?:struct|class|union|enum class|enum) (?:alignas\(\S*\) )?(\w+)[^;]*\{")
 SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
 OWN_NAMES = ("test/support/", "test/oracle/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -126,19 +126,6 @@ def is_precompiled(path):
     return os.path.basename(os.path.dirname(path)) == "pch"
 
 
-def types_of(text):
-    """(line, name with its namespaces) of each type that other sources of the program would share."""
-    spaces = []
-    for number, line in enumerate(text.splitlines(), 1):
-        opened = re.match(r"(?:inline )?namespace ?([\w:]*) ?\{(?!.*\})", line)
-        if opened:
-            spaces.append(opened.group(1))
-        elif spaces and line.startswith("}  // namespace"):
-            spaces.pop()
-        elif "" not in spaces and (named := TYPE.match(line)):
-            yield number, "::".join([*spaces, named.group(1)])
-
-
 def room_of(rooms, path):
     best = None
     for room in rooms.values():
@@ -179,7 +166,7 @@ class Checker:
                 self.any_file(path)
         for path in sorted(self.files):
             self.code_file(path)
-        self.types_of_programs()
+        self.names_of_programs()
         self.cycles()
         self.idle_grants()
         self.idle_exceptions()
@@ -334,16 +321,16 @@ class Checker:
                 if pattern.search(line):
                     self.report(path, number, f"{what} in a hot room's header")
 
-    def types_of_programs(self):
-        """A room's test files are one program: a type that two of them define, each for itself, is nobody's fault
-        to the compiler, and the linker takes the functions of one (test/fuzz has a program for each file)."""
+    def names_of_programs(self):
+        """A room's test files are one program: what two of them define by one name, each in its own way, is nobody's
+        fault to the compiler, and the linker takes one of them (test/fuzz has a program for each file)."""
         known = {}
         for path in sorted(self.files):
             if path.startswith("test/") and not path.startswith(("test/fuzz/", "test/interop/")) and path.endswith((".cc", ".hh")):
-                for line, name in types_of(source.read(self.root, path)):
-                    first = known.setdefault((os.path.dirname(path), name), path)
-                    if first != path:
-                        self.report(path, line, f"{name} is another type in {first}, of the same program")
+                for line, name, definition in shared_names(source.read(self.root, path)):
+                    first, known_as = known.setdefault((os.path.dirname(path), name), (path, definition))
+                    if first != path and known_as != definition:
+                        self.report(path, line, f"{name} is another one in {first}, of the same program")
 
     def idle_grants(self):
         for room in self.rooms.values():

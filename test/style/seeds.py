@@ -127,13 +127,20 @@ SEEDS = (
     ("a comparison that says no value", "test/kilim/be_ut.cc",
      "void f() { CU_ASSERT_EQUAL(a, b); }\n", "EQUAL says both"),
     ("a fixture by another name", "test/kilim/rig.hh", "=" + HEAD, "is called *_fixture.hh"),
-    ("a type of two files of one program", "test/kilim/two_fixture.hh", "=" + HEAD + "struct Rig {\n};\n", "is another type in"),
+    ("a type of two files of one program", "test/kilim/two_fixture.hh", "=" + HEAD + "struct Rig {\n  int b;\n};\n",
+     "::Rig is another one in"),
+    ("a variable of two files of one program", "test/kilim/two_fixture.hh",
+     "=" + HEAD + "inline constexpr Kind tcp{1}, udp{.a = {2, 3}};\n", "::udp is another one in"),
+    ("a function of two files of one program", "test/kilim/two_fixture.hh",
+     "=" + HEAD + "inline bool good(const int& a) {\n  return a > 1;\n}\n", "::good(const int& a) is another one in"),
     ("an unnamed exception from lint", BASE, "int a;  // NOLINT\n", "NOLINT"),
     ("something left for later", BASE, "// TO" "DO: later\n", "unfinished"),
 )
 # A second file that a seed needs beside its own.
-BESIDE = {"a type of two files of one program":
-          {"test/kilim/one_fixture.hh": HEAD + "namespace {\nstruct Two {\n};\n}  // namespace\nstruct Rig {\n};\n"},
+ONE = {"test/kilim/one_fixture.hh": HEAD + "namespace {\nstruct Two {\n};\n}  // namespace\nstruct Rig {\n};\n"
+       "inline constexpr Kind udp{};\ninline bool good(const int& a) { return a > 0; }\ninline bool good(long a) { return a > 0; }\n"}
+BESIDE = {"a type of two files of one program": ONE, "a variable of two files of one program": ONE,
+          "a function of two files of one program": ONE,
           "headers that include each other":
           {"lib/kilim/detail/base/cc.hh": HEAD + '#include "kilim/detail/base/be.hh"\n'}}
 
