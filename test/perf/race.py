@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The race with DPDK's own mlx5 driver: instructions and times of a forwarded packet, of Kilim's
-bursts, of net_kilim and of net_mlx5, in one process (app/perf/race, doc/decisions/0057).
+bursts, of net_kilim and of net_mlx5, in one process (test/perf/race, doc/decisions/0057).
 
 Usage: race.py --launcher KILIM_VHCA --program RACE [--gate] [--wqes] [--samples N] [--quick] [--write]
 

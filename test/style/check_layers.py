@@ -25,9 +25,9 @@ MAX_FILE, MAX_FUNCTION = 400, 60
 BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "manager")
 # The macros that are no KILIM_ ones: every test says them.
 ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
-# What tests share says so, and by its name what it is; test/oracle is a program of its own.
+# What tests share says so, and by its name what it is; test/oracle and the race are programs of their own.
 SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
-OWN_NAMES = ("test/support/", "test/oracle/")
+OWN_NAMES = ("test/support/", "test/oracle/", "test/perf/race/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 # The part of a library room that is nobody else's.
 INNER = re.compile(r"\b((?:\w+::)+)detail\b")
