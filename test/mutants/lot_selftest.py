@@ -5,6 +5,7 @@ little Meson project says which is killed, which lives, which changes no code, a
 Usage: lot_selftest.py"""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,8 @@ sys.dont_write_bytecode = True
 import defects
 import lot_figures
 import lot_site
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 PLANTED = """#include <cerrno>
 #include <cstdint>
@@ -98,6 +101,16 @@ def faults_of_figures():
         yield "two killed of three are no 67 %"
 
 
+def faults_of_mirrors():
+    """A room whose tests are looked for where there are none is asked by nobody."""
+    with open(os.path.join(ROOT, "doc/layers.txt"), encoding="utf-8") as f:
+        names = re.findall(r"^!?((?:kilim|vhca|drivers|app)/[a-z0-9/]+) *:", f.read(), re.M)
+    for name in names:
+        folder = re.sub(r"^kilim/", "lib/kilim/", re.sub(r"^vhca/", "drivers/vhca/", name))
+        if os.path.isdir(os.path.join(ROOT, folder)) and not os.path.isdir(os.path.join(ROOT, lot_site.mirror_of(folder))):
+            yield f"{name}: there is no {lot_site.mirror_of(folder)}"
+
+
 def contents(folder):
     found = {}
     for name in PROJECT:
@@ -138,7 +151,8 @@ def faults_of_trials(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        found = [*faults_of_kinds(folder), *faults_of_figures(), *faults_of_trials(os.path.join(folder, "tree"))]
+        found = [*faults_of_kinds(folder), *faults_of_figures(), *faults_of_mirrors(),
+                 *faults_of_trials(os.path.join(folder, "tree"))]
     for fault in found:
         print(fault)
     print(f"{len(WANTED) + len(REFUSED) + len(TRIED)} planted defects, {len(found)} faults")

@@ -19,6 +19,10 @@ from folder import DRIVEN_BY, OTHERS, SETTINGS, SKIPPED, suites
 from ninja_graph import Graph
 
 DRIVERS = {**DRIVEN_BY, "hca": (*DRIVEN_BY["hca"], "uverbs"), "cm": ("rdmacm",)}    # whose tests drive a room
+ELSEWHERE = {    # rooms whose tests lie in no folder of their name
+    "drivers/mlx5": "test/mlx5", "drivers/connect": "test/mlx5", "drivers/compat": "test/compat", "app/cli": "test/app/cli",
+    "drivers/net/kilim": "test/net", "drivers/attach": "test/net", "app/testpmd": "test/net",
+    "lib/kilim/detail/app": "test/net", "lib/kilim/detail/capture": "test/net", "drivers/vhca/api": "test/install"}
 LEFT_OUT = {"long", "style", "tidy", "callgrind", "perf", "install"}
 TIMES = 10              # of a clean run: what takes longer hangs
 LEAST_SECONDS = 20      # of that limit
@@ -62,13 +66,12 @@ def run(words, cwd, seconds, env=None):
 
 def mirror_of(folder):
     """Where the tests of a room lie."""
-    parts = folder.split("/")
+    if folder in ELSEWHERE:
+        return ELSEWHERE[folder]
+    parts = [p for p in folder.split("/") if p != "detail"]
     if folder.startswith("drivers/vhca/"):
         return f"test/vhca/{parts[2]}"
-    if folder.startswith("lib/kilim/"):
-        return f"test/kilim/{parts[2]}"
-    return {"drivers/mlx5": "test/mlx5", "drivers/net/kilim": "test/net", "drivers/compat": "test/compat",
-            "drivers/attach": "test/net", "app/testpmd": "test/net", "app/cli": "test/app/cli"}.get(folder, "test/interop")
+    return f"test/kilim/{parts[2]}" if folder.startswith("lib/kilim/") else "test/interop"
 
 
 class Site:
