@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Subjects of commits are `room: lower case imperative`, at most 60 columns, of a room that exists.
+# The first word is a verb of verbs.txt.
 # Usage: check_commits.sh ROOT [RANGE]    default: what the main branch's remote does not have yet,
 #                                         without one the last 200 commits
 #        check_commits.sh --selftest      a bad subject of every kind is refused
@@ -10,6 +11,12 @@ rooms_of() {
   sed -n 's/^!\{0,1\}\([a-z0-9/]*\) *:.*/\1/p' "$1/doc/layers.txt" | sed 's,.*/,,'
   printf '%s\n' house ci doc test app examples usertools vhca drivers lib \
     golden verbs interop
+}
+
+# A space on both sides of each verb.
+verbs_of() {
+  printf ' '
+  grep -v '^#' "$1/test/style/verbs.txt" | tr '\n' ' '
 }
 
 check_subject() { # SUBJECT: says what is wrong with it, nothing if it is fine
@@ -30,15 +37,18 @@ check_subject() { # SUBJECT: says what is wrong with it, nothing if it is fine
   case $1 in
     *.) echo "ends with a full stop" ;;
   esac
-  case "${1#*: }" in
-    added\ * | adds\ * | fixed\ * | fixes\ * | makes\ * | adding\ * | fixing\ *)
-      echo "not an imperative" ;;
+  first=${1#*: }
+  first=${first%% *}
+  case $verbs in
+    *" $first "*) ;;
+    *) echo "'$first' is no verb of test/style/verbs.txt" ;;
   esac
 }
 
 selftest() {
   bad=0
   for subject in 'no room here' 'attic: add a thing' 'umr: Add a thing' 'umr: added a thing' \
+    'umr: a thing is added' 'umr: what a thing does' 'umr: things' \
     'umr: add a thing.' 'umr:add a thing' 'Umr: add a thing' \
     'umr: add a thing whose subject is far too long for one line of a log'; do
     if [ -z "$(check_subject "$subject")" ]; then
@@ -58,6 +68,7 @@ selftest() {
 
 if [ "$1" = --selftest ]; then
   rooms=$(rooms_of "$(dirname "$0")/../..")
+  verbs=$(verbs_of "$(dirname "$0")/../..")
   selftest
 fi
 
@@ -67,6 +78,7 @@ if ! git rev-parse --git-dir > /dev/null 2>&1; then
   exit 0
 fi
 rooms=$(rooms_of .)
+verbs=$(verbs_of .)
 range=${2:-}
 if [ -z "$range" ] && git rev-parse -q --verify origin/HEAD > /dev/null &&
   [ -n "$(git rev-list -n 1 origin/HEAD..HEAD)" ]; then
