@@ -142,6 +142,57 @@ void one_queue() {
   if (!stopped) EQUAL(stopped.error().code, EOPNOTSUPP);
 }
 
+// Another program's rule for all frames stands at the last priority, on the same device: a rule of
+// the port's own stands before it, whatever the number of queues. A default rule would not.
+void own_rules_stand_before_others() {
+  for (const uint32_t queues : {1u, 4u})
+    for (const bool promiscuous : {true, false}) {
+      SpreadBench b(queues, 4096, 128, {});
+      device::Device& device = b.far().device();
+      CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = promiscuous}).ok());
+      CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+      auto cq = device::make_cq(device, 64);
+      CU_ASSERT_TRUE_FATAL(cq.ok());
+      auto other = device::make_raw_packet(
+          device,
+          {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 64, .recv_wrs = 32},
+          1);
+      CU_ASSERT_TRUE_FATAL(other.ok());
+      constexpr uint16_t last = 15;
+      auto rule = device.add_rule({.qp = (*other)->handle, .match = {}, .priority = last});
+      CU_ASSERT_TRUE_FATAL(rule.ok());
+      const flow::MacAddress own = b.far().info().mac;
+      CU_ASSERT_TRUE(b.where(make_frame({.dst = own}, 1, 1)) >= 0);
+      EQUAL(b.where(make_frame({.dst = station}, 1, 1)) >= 0, promiscuous);
+      CU_ASSERT_TRUE(device.remove_flow(*rule).ok());
+    }
+}
+
+// Nothing but what rules lead to it, from the start or from the middle of a run.
+void isolated() {
+  for (const uint32_t queues : {1u, 2u}) {
+    SpreadBench b(queues);
+    CU_ASSERT_TRUE_FATAL(b.far().set_isolated(true).ok());
+    CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+    const Frame f = make_frame(udp4, 1, 1), other = make_frame(udp4, 2, 1);
+    const Frame own = make_frame({.dst = b.far().info().mac}, 1, 1);
+    CU_ASSERT_TRUE(b.where(f) == nowhere && b.where(own) == nowhere);
+    auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
+    CU_ASSERT_TRUE_FATAL(rule.ok());
+    CU_ASSERT_TRUE(b.where(f) == 0 && b.where(other) == nowhere);
+    // What is set meanwhile counts when it is over.
+    CU_ASSERT_TRUE(b.far().set_filter({.promiscuous = false}).ok());
+    CU_ASSERT_TRUE(b.where(own) == nowhere && b.far().isolated());
+    CU_ASSERT_TRUE(b.far().set_isolated(false).ok() && !b.far().isolated());
+    CU_ASSERT_TRUE(b.where(f) == 0 && b.where(own) >= 0 && b.where(other) == nowhere);
+    CU_ASSERT_TRUE(b.far().set_isolated(true).ok());
+    CU_ASSERT_TRUE(b.where(f) == 0 && b.where(own) == nowhere);
+    b.far().stop();
+    CU_ASSERT_TRUE_FATAL(b.far().start().ok());
+    EQUAL(b.where(own), nowhere);
+  }
+}
+
 Frame framed_to(const flow::MacAddress& dst, uint16_t vlan = 0) {
   return make_frame({.layer3 = Layer3::ipv4, .protocol = 17, .vlan = vlan, .dst = dst}, 1, 1);
 }
@@ -253,6 +304,8 @@ constexpr kilim::test::Case of_rules[] = {
     {"a rule spreads by a table and key of its own", a_rule_spreads},
     {"rules drop and count", rules_drop_and_count},
     {"a port of one queue has rules and filters too", one_queue},
+    {"a port's own rules stand before others' last ones", own_rules_stand_before_others},
+    {"an isolated port receives what rules lead to it alone", isolated},
     {"filters by address, group and VLAN", filters},
     {"VLAN tags are stripped and left, also while frames come", vlan_stripping},
     {"what is wrong is refused, the field is named, nothing changes", refused},

@@ -131,6 +131,12 @@ class Port {
   // doubling a frame. After an error everything is as before; `why` names the field.
   Status set_rss(const flow::Rss& rss, flow::RuleError* why = nullptr);
   Status set_filter(const flow::Filter& filter, flow::RuleError* why = nullptr);
+  // On: the port has no rules of its own, so it receives what flow rules lead to it and nothing
+  // else, and what they leave goes on to the kernel's network interface (rte_flow_isolate()).
+  // Filter and spreading are kept for when it is off again, as at first. Also under traffic; kept
+  // over stop() and start(). Control lcore. Errors of the device: everything is as before.
+  Status set_isolated(bool on);
+  [[nodiscard]] bool isolated() const noexcept { return isolated_; }
   // Frames to this address are the port's own from now on, as if the device had told it at first.
   Status set_address(const device::MacAddress& mac);
   [[nodiscard]] const flow::Rss& rss() const noexcept { return rss_; }
@@ -283,6 +289,7 @@ class Port {
   std::optional<RuleSet> own_rules_;
   uint16_t own_set_ = 0;        // which of flow::own_sets the port's own rules are
   bool reads_tunnels_ = false;  // of start_for()
+  bool isolated_ = false;       // of set_isolated()
   std::unordered_map<uint32_t, RuleSet> rules_;
   uint32_t next_rule_ = 1;
   uint32_t mtu_ = 0;  // of set_mtu()

@@ -56,15 +56,17 @@ Destinations Port::destinations() noexcept {
           .lro = lro_};
 }
 
+// For one queue and for many the same kinds of rules, all of them NORMAL ones: Linux asks those
+// before the interface's own rules, and default rules (IBV_FLOW_ATTR_ALL_DEFAULT) behind them,
+// where no frame is left that the interface wants (drivers/infiniband/hw/mlx5/fs.c,
+// get_flow_table(); drivers/net/ethernet/mellanox/mlx5/core/fs_core.c, root_fs; as DPDK's
+// mlx5_traffic_enable()).
 Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
                                     uint16_t set) {
   auto target = HashTarget::create(destinations(), flow::table_of(rss, sizes_.rxq), rss);
   if (!target) return target.error();
   RuleSet rules(*std::move(target), device());
-  if (!with_rwqs() && filter.promiscuous) {
-    if (Status s = rules.add_default(tx_[0].qp->handle); !s) return s.error();
-    return rules;
-  }
+  if (isolated_) return rules;
   const uint32_t types = with_rwqs() ? rss.types : 0;
   flow::Action inside;
   inside.rss.inner = true;
@@ -86,6 +88,15 @@ Status Port::change_own_rules(const flow::Filter& filter, const flow::Rss& rss) 
   own_rules_.emplace(*std::move(rules));
   own_set_ = other;
   return Done{};
+}
+
+Status Port::set_isolated(bool on) {
+  const std::lock_guard lock{shape_};
+  const bool before = std::exchange(isolated_, on);
+  if (!started_ || before == on) return Done{};
+  Status s = change_own_rules(filter_, rss_);
+  if (!s) isolated_ = before;
+  return s;
 }
 
 Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {

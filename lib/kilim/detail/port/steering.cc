@@ -90,13 +90,6 @@ Status RuleSet::add_egress(const flow::Match& match, uint16_t place, const flow:
   return Done{};
 }
 
-Status RuleSet::add_default(device::QpHandle pair) {
-  auto flow = device_->add_flow(pair, {.kind = device::FlowRule::Kind::all});
-  if (!flow) return flow.error();
-  flows_.emplace_back(*device_, FlowInfo{*flow});
-  return Done{};
-}
-
 Result<flow::Count> RuleSet::query() const {
   flow::Count sum;
   for (const OwnedFlow& f : flows_) {

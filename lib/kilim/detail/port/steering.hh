@@ -97,8 +97,6 @@ class RuleSet {
   Status add(const flow::Match& match, uint32_t types, uint16_t place, const flow::Action& action);
   // One rule for frames that leave, at `place` by the depth of the headers that it looks at.
   Status add_egress(const flow::Match& match, uint16_t place, const flow::Action& action);
-  // Every frame that no other rule takes; for queue pairs with a receive queue of their own.
-  Status add_default(device::QpHandle pair);
   // The sum over all parts. EINVAL: the rules do not count.
   Result<flow::Count> query() const;
   [[nodiscard]] std::size_t size() const noexcept { return flows_.size(); }
