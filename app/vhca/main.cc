@@ -97,6 +97,20 @@ bool add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
   return entered;
 }
 
+// Frames pass the interfaces; they are free for whoever opens the devices. Empty: it is so.
+std::string let_frames_pass(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
+  if (launch.netdevs_answered)
+    return "no network interface can be made here: it takes /dev/net/tun and CAP_NET_ADMIN, or a "
+           "network namespace of one's own, and no wire that needs the machine's network";
+  if (made.size() != launch.devices)
+    return "a device whose wire is af_packet: or tap: has that interface already; name another "
+           "--wire";
+  for (Netdev& netdev : made)
+    if (Status kept = keep_netdev(netdev); !kept) return kept.error().what;
+  launch.netdevs_carry = true;
+  return "";
+}
+
 Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
   auto profile = vhca::find_profile(launch.attach.profile);
   if (!profile.ok()) return profile.error();
@@ -221,7 +235,10 @@ int launch(Options& options) {
   sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, &before);
   std::vector<Netdev> netdevs;
-  bool entered = options.pci && add_netdevs(options.launch, netdevs);
+  bool entered = (options.pci || options.netdev) && add_netdevs(options.launch, netdevs);
+  if (options.netdev)
+    if (const std::string why = let_frames_pass(options.launch, netdevs); !why.empty())
+      return complain("--netdev", why.c_str(), exit_refused);
   if (options.mount && enter_user_namespace()) entered = true;
   auto tree = make_tree(options.launch);
   if (!tree.ok()) return complain("device list", tree.error().what, exit_refused);
@@ -231,6 +248,8 @@ int launch(Options& options) {
   const int status = child < 0 ? -1 : wait_for(child, all);
   tree->erase();
   clean_wires(options.launch);
+  if (options.netdev)
+    for (const Netdev& netdev : netdevs) remove_netdev(netdev.name);
   return child < 0 ? complain(name, "no process could be made", exit_refused) : end_like(status);
 }
 

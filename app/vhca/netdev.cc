@@ -147,4 +147,20 @@ Result<Netdev> make_netdev(const vhca::Mac& mac, std::span<const std::string> ip
   return made;
 }
 
+Status keep_netdev(Netdev& netdev) {
+  if (::ioctl(netdev.tap.get(), TUNSETPERSIST, 1) != 0)
+    return Error{errno, "a network interface does not stay without its maker"};
+  netdev.tap.reset();
+  return Done{};
+}
+
+void remove_netdev(const std::string& name) noexcept {
+  const Fd tap(::open("/dev/net/tun", O_RDWR | O_CLOEXEC));
+  ifreq request{};
+  name_request(request, name.c_str());
+  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  if (tap && ::ioctl(tap.get(), TUNSETIFF, &request) == 0)
+    (void)::ioctl(tap.get(), TUNSETPERSIST, 0);
+}
+
 }  // namespace kilim::app

@@ -28,4 +28,9 @@ struct Netdev {
 };
 Result<Netdev> make_netdev(const vhca::Mac& mac, std::span<const std::string> ips);
 
+// The interface stays without us, and its other end is free for the process that opens the device;
+// remove_netdev() ends it. The errno of the kernel.
+Status keep_netdev(Netdev& netdev);
+void remove_netdev(const std::string& name) noexcept;
+
 }  // namespace kilim::app

@@ -142,6 +142,10 @@ constexpr cli::Row<Options> rows[] = {
     {0, "pci", nullptr, &Options::pci,
      "for programs with drivers of their own, as DPDK's mlx5: the devices are\n"
      "PCI functions (SYSFS_PCI_DEVICES) whose ports have network interfaces"},
+    {0, "netdev", nullptr, &Options::netdev,
+     "each port has a network interface of the kernel's beside it, kilimN: it\n"
+     "gets what no flow rule in front of it takes, and sends by the port's\n"
+     "wire; one process at a time has a device then"},
     {0, "shared", nullptr, &Options::shared,
      "the processes of COMMAND share one adapter each, as a machine's do, with\n"
      "its addresses; they reach each other, and nobody else"},
@@ -185,6 +189,8 @@ std::optional<cli::Exit> complete(Options& o) {
   const std::vector<std::string>& wires = o.launch.attach.wires;
   if (wires.size() > o.launch.devices)
     return refuse("--wire=" + wires.back(), "there are more wires than devices");
+  if (o.netdev && o.shared)
+    return refuse("--netdev", "the processes of a --shared adapter have no interface beside it");
   if (*o.command == nullptr) return refuse("a command is needed", "see --help");
   return set_default_wires(o);
 }

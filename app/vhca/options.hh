@@ -14,6 +14,7 @@ struct Options {
   vhca::LaunchConfig launch;
   bool mount = false;        // --sysfs mount
   bool pci = false;          // --pci
+  bool netdev = false;       // --netdev
   bool shared = false;       // --shared
   char** command = nullptr;  // with its arguments, null-terminated
 };

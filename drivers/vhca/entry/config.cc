@@ -141,6 +141,7 @@ DeviceConfig LaunchConfig::device(uint32_t k) const {
   config.number = first_number + k;
   config.tree = tree;
   if (k < netdevs.size()) config.netdev = netdevs[k];
+  if (netdevs_carry) config.attach.netdev = config.netdev;
   config.netdev_answered = netdevs_answered;
   config.netdev_hidden = netdevs_hidden;
   return config;
@@ -162,6 +163,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_FAILING", config.attach.failing);
   put("KILIM_VHCA_JOURNAL", config.attach.journal);
   put("KILIM_VHCA_NETDEVS", join(config.netdevs));
+  put("KILIM_VHCA_NETDEVS_CARRY", config.netdevs_carry ? "1" : "0");
   put("KILIM_VHCA_NETDEVS_ANSWERED", config.netdevs_answered ? "1" : "0");
   if (!config.attach.lint.empty()) put("KILIM_VHCA_LINT", config.attach.lint);
   if (!config.attach.order.empty()) put("KILIM_VHCA_ORDER", config.attach.order);
@@ -186,6 +188,7 @@ LaunchConfig find_in_environment() {
   config.attach.lint = get("KILIM_VHCA_LINT");
   config.attach.order = get("KILIM_VHCA_ORDER");
   config.netdevs = split(get("KILIM_VHCA_NETDEVS"));
+  config.netdevs_carry = get_number("KILIM_VHCA_NETDEVS_CARRY", 0) != 0;
   config.netdevs_answered = get_number("KILIM_VHCA_NETDEVS_ANSWERED", 0) != 0;
   config.attach.progress = Progress::thread;
   return config;

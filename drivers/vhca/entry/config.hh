@@ -53,6 +53,7 @@ struct LaunchConfig {
   uint32_t first_number = 0;
   DeviceSpec attach;                 // `name` is the prefix; the k-th wire is the k-th device's
   std::vector<std::string> netdevs;  // the k-th is the k-th device's
+  bool netdevs_carry = false;        // frames pass them: DeviceSpec::netdev
   bool netdevs_answered = false;
   bool netdevs_hidden = false;  // the launcher's own business: not in the environment
 

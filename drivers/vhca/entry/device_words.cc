@@ -60,6 +60,16 @@ std::string read_wire(DeviceSpec& spec, std::string_view value) {
   return why;
 }
 
+// Names of interfaces are what the kernel takes (dev_valid_name() in net/core/dev.c).
+std::string read_netdev(DeviceSpec& spec, std::string_view value) {
+  if (interface_of_wire("tap:" + std::string(value)) != value || value.empty() ||
+      value.find_first_of("%,=+") != std::string_view::npos)
+    return "the name of a network interface is needed: 1 to 15 characters without '/' and ':', "
+           "like tap0";
+  spec.netdev = value;
+  return "";
+}
+
 std::string read_ip(DeviceSpec& spec, std::string_view value) {
   if (!parse_port_ip(value)) return "an IP address of one station, like 10.0.0.1/24 or fd00::1/64";
   spec.ips.emplace_back(value);
@@ -104,6 +114,8 @@ std::string read_progress(DeviceSpec& spec, std::string_view value) {
 constexpr DeviceWord words[] = {
     {"wire", "SPEC", "af_packet:IFACE, pcap:IN[:OUT], tap:NAME, cable:NAME, unix:DIR, shm:DIR, udp: or dgram: and addresses, each with +ip:ADDRESS, +tee:FILE, +fault:..., af_packet: with +exclusive; default: loopback only",
      read_wire, differs<&DeviceSpec::wires>, "wire= is for virtual devices (hca=vhcaN): a card has a wire of its own"},
+    {"netdev", "NAME", "a TAP: the kernel's network interface beside port 1, which gets what no rule in front of it takes; needs wire=; default: none",
+     read_netdev, differs<&DeviceSpec::netdev>, "netdev= is for virtual devices (hca=vhcaN): a card has an interface of its own"},
     {"progress", "WHO", "poll or thread; default poll",
      read_progress, differs<&DeviceSpec::progress>, "progress= is for virtual devices (hca=vhcaN): a card runs by itself"},
     {"fault", "FAULT", "fatal@N: the device dies with its N-th send request; wqe@N or wqe@N+M: that one fails, and each M-th behind it",

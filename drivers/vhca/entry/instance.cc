@@ -13,13 +13,16 @@
 #include <signal.h>
 #include <time.h>
 
+#include "vhca/core/lock.hh"
 #include "vhca/core/order.hh"
 #include "vhca/core/request_faults.hh"
 #include "vhca/entry/port_ips.hh"
+#include "vhca/hca/netdevs.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/odp_stats.hh"
 #include "vhca/wire/make.hh"
+#include "vhca/wire/port_netdev.hh"
 #include "vhca/wire/slots.hh"
 #include "vhca/wire/wire.hh"
 
@@ -86,6 +89,28 @@ Status add_wires(const DeviceSpec& config, bool tells, HcaConfig& to) {
   return Done{};
 }
 
+// The kernel's interface beside port 1.
+Status add_netdev(const DeviceSpec& config, bool tells, Hca& hca) {
+  if (config.netdev.empty()) return Done{};
+  if (config.wires.empty() || config.shared)
+    return Error{
+        EINVAL,
+        "netdev= needs a wire= of the device's own: an interface beside a port whose frames "
+        "go nowhere would get none"};
+  if (!interface_of_wire(config.wires.front()).empty())
+    return Error{EINVAL,
+                 "netdev= needs another wire= than af_packet: and tap:, which are interfaces "
+                 "themselves"};
+  std::string why;
+  auto netdev =
+      PortNetdev::create(config.netdev, hca.config.mac, hca.config.wires.front()->mtu(), &why);
+  if (!netdev && tells) std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
+  if (!netdev) return netdev.error();
+  const LockGuard guard(hca.lock);
+  use_netdev(hca, 1, *std::move(netdev));
+  return Done{};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const Profile& profile,
@@ -126,6 +151,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const
   instance->wires_.reserve(AdapterWait::most);
   instance->journal_ = std::move(*journal);
   instance->hca_ = std::move(*hca);
+  if (Status s = add_netdev(config, tells, *instance->hca_); !s) return s.error();
   if (config.progress == Progress::thread) {
     instance->thread_ = std::make_unique<ProgressThread>(*instance->hca_);
     if (!instance->thread_->start()) {

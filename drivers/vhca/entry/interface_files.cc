@@ -72,6 +72,7 @@ bool write_files(const std::string& folder, const DeviceConfig& d) {
 }  // namespace
 
 std::string name_of(const DeviceConfig& d) {
+  if (!d.attach.netdev.empty()) return d.attach.netdev;
   if (!d.netdev.empty() || d.attach.wires.empty()) return d.netdev;
   return std::string(interface_of_wire(d.attach.wires.front()));
 }

@@ -12,8 +12,8 @@
 
 namespace kilim::vhca::interface_files {
 
-// The name of the port's interface: the one that the launcher made, else the one that its wire is;
-// empty: it has none.
+// The name of the port's interface: the one beside it, else the one that the launcher made, else
+// the one that its wire is; empty: it has none.
 std::string name_of(const DeviceConfig&);
 
 // Writes net/IFACE into the folder of the PCI function, if the port has an interface. False: errno

@@ -148,7 +148,7 @@ void use(const DeviceConfig& config, Hca& hca) noexcept {
   {
     const LockGuard guard(hca.lock);
     count_casts(hca);
-    set_mtu(hca, 1, mtu_of(config));
+    if (config.attach.netdev.empty()) set_mtu(hca, 1, mtu_of(config));  // else it follows by itself
     const Result<PortAttr> port = query_port(hca, 1);
     if (!port) return;
     mac = port->mac;

@@ -77,6 +77,7 @@ std::vector<PortIp> ips_of(const DeviceSpec& config) {
     if (std::optional<PortIp> ip = parse_port_ip(text)) add(list, *ip);
   }
   add_of_interface(list, interface_of_wire(wire));
+  add_of_interface(list, config.netdev);
   return list;
 }
 

@@ -10,6 +10,7 @@
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/state.hh"
 #include "vhca/wire/kernel_rules.hh"
+#include "vhca/wire/port_netdev.hh"
 #include "vhca/wq/cqe_writer.hh"
 
 namespace kilim::vhca {
@@ -146,6 +147,7 @@ void eth_wait_set(const EthState& eth, std::vector<int>& fds, uint64_t& deadline
       if (l.to != nullptr) deadline_ns = std::min(deadline_ns, l.due_ns);
   for (const EthPort& port : eth.ports) {
     if (port.wire == nullptr) continue;
+    if (port.netdev) port.netdev->add_fds(fds);
     if (port.paused) {
       deadline_ns = std::min(deadline_ns, eth.context->now_ns + pause_look_ns);
     } else if (int fd = port.wire->fd(); fd >= 0) {

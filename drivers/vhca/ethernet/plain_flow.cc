@@ -42,6 +42,7 @@ Flow find_flow(EthPort& port, std::span<const std::byte> frame) noexcept {
   const uint64_t version = port.steering.version();
   if (m.version == version && m.kind == kind && kind != 0 && m.begins(frame)) return {m.qp, &m};
   const std::span<const FlowTarget> targets = port.steering.match(frame);
+  if (port.steering.asked_netdev()) return {};
   if (targets.size() != 1 || targets[0].tag != 0 || port.steering.counted()) return {};
   if (targets[0].qp->table != nullptr || port.steering.rewrite() != nullptr) return {};
   if (reach == Reach::all || kind == 0) return {targets[0].qp, nullptr};

@@ -13,6 +13,7 @@
 #include "vhca/ethernet/strides.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
+#include "vhca/wire/port_netdev.hh"
 #include "vhca/wire/tunnel.hh"
 #include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
@@ -362,11 +363,12 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
   auto bytes = static_cast<uint32_t>(frame.size());
   if (port.counts_casts && bytes >= ether_header_bytes) [[unlikely]]
     port.rx_casts.add(frame);
-  const bool filtered = port.steering.dropped();
+  const bool filtered = port.steering.dropped(), kernels = port.steering.netdev_takes();
   port.steering.count_hits(bytes);
   port.counters.rx_filtered += filtered;
-  port.counters.rx_no_rule += targets.empty() && !filtered;
+  port.counters.rx_no_rule += targets.empty() && !filtered && !kernels;
   bool first = true;
+  if (kernels) port.netdev->give(frame);
   if (targets.size() == 1 && eth.large) [[unlikely]] {
     // Counted with what it is joined to.
     if (eth_join(eth, number, targets[0], frame)) {
@@ -380,7 +382,7 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
     count_delivered(port, deliver(eth, to, f, nullptr), 1, f.size(), first);
   });
   if (eth.soft) eth.soft->count(false);
-  if (first) {
+  if (first && !kernels) {
     port.counters.rx_filtered += further;
     eth.context->journal->frame_drop(
         number, bytes, further ? eth.soft->why() : why_dropped(filtered, targets.empty()));

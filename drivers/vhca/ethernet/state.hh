@@ -32,7 +32,8 @@ struct Unread {
 };
 
 struct EthPort {
-  Wire* wire = nullptr;  // null: nothing is plugged in
+  Wire* wire = nullptr;                // null: nothing is plugged in
+  std::shared_ptr<PortNetdev> netdev;  // the kernel's interface beside it; null: none
   // Bytes of a frame that raw packet queues get; eth_set_mtu().
   std::size_t longest_in = SIZE_MAX;
   Steering steering;

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "vhca/ethernet/match_param.hh"
+#include "vhca/wire/port_netdev.hh"
 
 namespace kilim::vhca {
 
@@ -156,12 +157,20 @@ void Steering::count_hits(uint64_t bytes) noexcept {
   }
 }
 
+bool Steering::ask_netdev(std::span<const std::byte> frame) noexcept {
+  if (netdev_ == nullptr || asked_netdev_) return netdev_takes_;
+  asked_netdev_ = true;
+  netdev_takes_ = netdev_->wants(frame);
+  return netdev_takes_;
+}
+
 std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) noexcept {
   taken_.clear();
   hits_.clear();
   dropped_ = false;
   prepend_ = nullptr;
   rewrite_ = nullptr;
+  asked_netdev_ = netdev_takes_ = false;
   if (frame.size() < 14) return {};
   const PacketView view = parse_packet(frame);
   const MatchParam outer = outer_headers(frame, view);
@@ -174,15 +183,18 @@ std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) no
       take(r);
       continue;
     }
+    if (first == nullptr && r.spec.type != FlowSpec::Type::normal && ask_netdev(frame)) break;
     if (first == nullptr) first = &r;
     if (before(first->spec, r.spec)) break;
     if (!same_entry(r.spec, first->spec)) continue;
     take(r);
     if (r.spec.drops || r.spec.misses) {
       dropped_ = r.spec.drops;
+      if (r.spec.misses) (void)ask_netdev(frame);
       break;
     }
   }
+  if (first == nullptr) (void)ask_netdev(frame);
   return taken_;
 }
 

@@ -17,6 +17,7 @@
 namespace kilim::vhca {
 
 struct Qp;
+class PortNetdev;  // wire/port_netdev.hh
 
 // How far into a frame rules look: at addresses and type; at the kind of packet too
 // (flow_memo.hh); at more, or a rule counts.
@@ -64,8 +65,20 @@ class Steering {
   // that matches, and to those that say the very same, up to one that drops. Rules for groups alone
   // come behind those of all priorities; default rules see what no other rule took, sniffers see
   // everything. Valid until the next call.
+  // Where the port has a network interface, it is asked between the two, as in mlx5_core's order of
+  // namespaces: bypass, the kernel's own, leftovers (Linux
+  // drivers/net/ethernet/mellanox/mlx5/core/fs_core.c, root_fs).
   std::span<const FlowTarget> match(std::span<const std::byte> frame) noexcept;
 
+  // The interface beside the port; null, as at first: none.
+  void use_netdev(PortNetdev* netdev) noexcept {
+    netdev_ = netdev;
+    version_++;
+  }
+  // Whether the interface was asked about the frame of the last match(): what it wants changes
+  // without a rule. Whether it takes the frame.
+  [[nodiscard]] bool asked_netdev() const noexcept { return asked_netdev_; }
+  [[nodiscard]] bool netdev_takes() const noexcept { return netdev_takes_; }
   // Whether a rule has dropped the frame of the last match().
   [[nodiscard]] bool dropped() const noexcept { return dropped_; }
   // What a rule puts in front of the frame of the last match(); null: nothing.
@@ -87,6 +100,8 @@ class Steering {
     FlowSpec spec;  // by buffer
   };
   void take(const Rule&) noexcept;
+  // Whether the interface keeps the frame from the rules behind it.
+  bool ask_netdev(std::span<const std::byte> frame) noexcept;
 
   std::vector<Rule> rules_;        // in the order of match(): type, priority, age
   std::vector<FlowTarget> taken_;  // room for one queue a rule
@@ -97,6 +112,8 @@ class Steering {
   const RewriteList* rewrite_ = nullptr;
   DeepMatch deeper_;  // of the last frame, where rules look at it
   bool dropped_ = false;
+  PortNetdev* netdev_ = nullptr;
+  bool asked_netdev_ = false, netdev_takes_ = false;
   uint32_t next_number_ = 1;
   std::array<std::size_t, 3> of_reach_{};  // rules of each Reach
   uint64_t version_ = 1;

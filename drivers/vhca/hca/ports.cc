@@ -11,6 +11,7 @@
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/lro.hh"
 #include "vhca/ethernet/soft_steering.hh"
+#include "vhca/hca/netdevs.hh"
 #include "vhca/hca/rdma_flows.hh"
 #include "vhca/transport/groups.hh"
 #include "vhca/transport/roce_port.hh"
@@ -45,6 +46,11 @@ Wire* wire_of(const Hca& h, uint32_t port) noexcept {
   return port == 0 || port > wires.size() ? nullptr : wires[port - 1].get();
 }
 
+// The kernel's interface beside a port; null: there is none.
+const PortNetdev* netdev_of(const Hca& h, uint32_t port) noexcept {
+  return port == 0 || port > h.eth.ports.size() ? nullptr : h.eth.ports[port - 1].netdev.get();
+}
+
 }  // namespace
 
 std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
@@ -53,6 +59,10 @@ std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
   for (EthPort& port : h.eth.ports) {
     ++number;
     if (port.wire == nullptr) continue;
+    if (port.netdev) [[unlikely]] {
+      taken += serve_netdev(h, number, budget - taken);
+      if (!port.netdev->up()) continue;
+    }
     if (port.wire->is_recording() && port.steering.count() == 0) continue;
     while (taken < budget) {
       const std::size_t plain =
@@ -83,6 +93,11 @@ Result<PortAttr> query_port(const Hca& h, uint32_t port) {
   if (const Wire* wire = wire_of(h, port)) {
     attr.mtu = roce_mtu(wire->mtu());
     attr.interface = wire->interface();
+  }
+  if (const PortNetdev* netdev = netdev_of(h, port)) {
+    attr.active = netdev->up();
+    attr.mtu = std::min(attr.mtu, roce_mtu(netdev->mtu()));
+    attr.interface = netdev->interface();
   }
   attr.gid_count = h.config.profile.gid_table_len;
   attr.mac = h.config.mac;

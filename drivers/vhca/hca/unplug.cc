@@ -10,7 +10,11 @@ namespace kilim::vhca {
 // All that points to a wire lets go of it before it is closed; the ports stay as many.
 bool unplug(Hca& h) noexcept {
   if (h.roce.qps->count() != 0) return false;
-  for (auto& port : h.eth.ports) port.wire = nullptr;
+  for (auto& port : h.eth.ports) {
+    port.wire = nullptr;
+    port.steering.use_netdev(nullptr);
+    port.netdev.reset();
+  }
   for (Wire*& wire : h.roce.wires) wire = nullptr;
   for (LastAck& farewell : h.roce.last_acks) {
     farewell.wire = nullptr;

@@ -2,6 +2,7 @@
 // A TAP interface without offloads: the kernel finishes its frames before we see them.
 #include "vhca/wire/tap.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,6 +17,10 @@
 namespace kilim::vhca {
 
 Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
+  return create_for(name, 0);
+}
+
+Result<std::unique_ptr<Wire>> TapWire::create_for(std::string_view name, uint32_t at_least) {
   ifreq request{};
   if (name.size() >= sizeof(request.ifr_name)) {
     return Error{ENAMETOOLONG, "tap: an interface's name has at most 15 characters"};
@@ -47,7 +52,7 @@ Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
   if (ioctl(socket.get(), SIOCGIFMTU, &request) != 0 || request.ifr_mtu <= 0) {
     return Error{errno, "tap: the interface does not tell its MTU"};
   }
-  const auto mtu = static_cast<uint32_t>(request.ifr_mtu);
+  const auto mtu = std::max(static_cast<uint32_t>(request.ifr_mtu), at_least);
   return std::unique_ptr<Wire>(
       new TapWire(std::move(tap), mtu, ::if_nametoindex(request.ifr_name)));
 }

@@ -15,8 +15,8 @@ namespace kilim::vhca {
 // Async events, numbered as verbs does (enum ibv_event_type).
 namespace event {
 inline constexpr uint32_t cq_err = 0, qp_fatal = 1, qp_req_err = 2, qp_access_err = 3, comm_est = 4,
-                          sq_drained = 5, device_fatal = 8, srq_limit_reached = 15,
-                          last_wqe_reached = 16, wq_fatal = 19;
+                          sq_drained = 5, device_fatal = 8, port_active = 9, port_err = 10,
+                          srq_limit_reached = 15, last_wqe_reached = 16, wq_fatal = 19;
 }
 
 // Tells the client's sink of this queue.

@@ -22,6 +22,9 @@ struct DeviceSpec {
   // All that follows is a virtual device's.
   std::string profile = "cx6dx";   // see vhca/core/profile.hh
   std::vector<std::string> wires;  // wire specs, one a port; none: loopback only
+  // The kernel's network interface beside port 1, a TAP that the device opens or makes; empty:
+  // none.
+  std::string netdev;
   std::string
       mac;  // of port 1, "02:4b:4c:00:00:01"; empty: the wire's, else it follows from name and seed
   std::string gid;  // entry 1 of port 1's GID table, an IPv6 address like "fd00::1"; empty: none
