@@ -162,6 +162,26 @@ void query(Session& s, const Line& line) {
               count->packets, count->bytes);
 }
 
+// Of an ethdev a driver may ask that the port be stopped.
+void isolate(Session& s, const Line& line) {
+  const bool on = line.word(3) == "1" || line.word(3) == "on";
+  for (const uint32_t n : s.ports_of(line.word(2))) {
+    const PortRef& p = s.port(n);
+    rte_flow_error e{};
+    if (p.native != nullptr) {
+      if (const Status done = p.native->set_isolated(on); !done) {
+        complain(s, {done.error().code, flow::Field::none, done.error().what}, done.error().code);
+        continue;
+      }
+    } else if (const int refused = rte_flow_isolate(p.ethdev, on ? 1 : 0, &e); refused != 0) {
+      complain(s, {-refused, flow::Field::none, e.message == nullptr ? "" : e.message}, -refused);
+      continue;
+    }
+    std::printf("Ingress traffic on port %u is %s to the defined flow rules\n", n,
+                on ? "now restricted" : "not restricted anymore");
+  }
+}
+
 std::vector<std::string> next_of_rule(std::span<const std::string> words) {
   return parse_flow(words).next;
 }
@@ -180,6 +200,8 @@ constexpr CommandRow flow_rows[] = {
     {"flow destroy <port> <rest>", destroy, "rule N [rule N]...: these go.", next_of_destroy},
     {"flow flush <port>", flush, "All of a port go."},
     {"flow query <port> <n> count", query, "Packets and bytes of a rule that counts."},
+    {"flow isolate <port> 0|1|off|on", isolate,
+     "1: the port receives what flow rules lead to it, and nothing else."},
     {"flow list <port>", list_rules, "The rules of a port."},
 };
 

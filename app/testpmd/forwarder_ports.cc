@@ -199,12 +199,15 @@ std::optional<Exit> Forwarder::set_up_any(uint32_t number) {
                                    {.sizes = sizes_of(number),
                                     .mbufs = mempool_.get(),
                                     .longest = options_.max_packet,
-                                    .rss_hf = rss_asked(options_)},
+                                    .rss_hf = rss_asked(options_),
+                                    .isolate = options_.isolate},
                                    why);
     if (!s) return Exit{1, name + ": " + why};
     return std::nullopt;
   }
   if (Status s = configure(number); !s) return failed(name, s.error());
+  if (options_.isolate)
+    if (Status s = p.native->set_isolated(true); !s) return failed(name, s.error());
   return std::nullopt;
 }
 

@@ -199,7 +199,6 @@ constexpr Lacking lacking[] = {
     {"rxht", thresholds},
     {"rxwt", thresholds},
     {"rxfreet", thresholds},
-    {"flow-isolate-all", "set promisc and flow rules do"},
     {"rxoffs", "--split-header splits"},
     {"rxpkts", "--split-header splits"},
     {"rxhdrs", "--split-header splits"},

@@ -188,6 +188,7 @@ constexpr cli::Row<Options> rows[] = {
     {0, "portlist", "N[,N...]", parse_ports, "the same, as numbers and in this order: 0,2-3"},
     {0, "nb-ports", "N", &Options::nb_ports, "how many ports forward, from the first: 1 to 32; default all", {1, 32}},
     {0, "disable-rss", nullptr, &Options::disable_rss, "frames are not spread: all go to a port's first receive queue"},
+    {0, "flow-isolate-all", nullptr, &Options::isolate, "ports receive what flow rules lead to them, and nothing else"},
     {0, "disable-device-start", nullptr, &Options::no_device_start, "with -i: ports are started by port start at the prompt"},
     {0, "no-flush-rx", nullptr, &Options::no_flush_rx, "ethdevs: packets that wait when forwarding begins are forwarded"},
     {0, "enable-rx-cksum", nullptr, &Options::rx_cksum, "the device's verdict on checksums is kept, for set verbose 1; as a card's of mlx5 it calls right ones good and none bad"},

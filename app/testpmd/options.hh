@@ -49,6 +49,7 @@ struct Options {
   uint32_t nb_ports = 0;           // 0: all
   bool no_flush_rx = false;        // ethdevs: what waits when forwarding begins is not dropped
   bool no_device_start = false;    // with a prompt: ports are started there
+  bool isolate = false;            // ports receive what flow rules lead to them alone
   bool disable_rss = false;
   bool rx_cksum = false, rx_timestamp = false, strip_vlan = false;
   bool strides = false;                   // receive buffers of several packets

@@ -9,6 +9,7 @@
 #include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_mbuf.h>
 
 #include "kilim/ethdev.hh"
@@ -111,6 +112,10 @@ Status set_up_ethdev(uint16_t ethdev, const EthdevSetup& setup, std::string& why
           std::to_string(info.max_tx_queues);
     return Error{EINVAL, "too many queues"};
   }
+  rte_flow_error refused{};
+  if (setup.isolate)
+    if (const int e = rte_flow_isolate(ethdev, 1, &refused); e != 0)
+      return failed_step("rte_flow_isolate", e, why);
   const bool first = info.nb_rx_queues == 0;
   const rte_eth_conf conf = conf_of(info, setup);
   const auto rxq = static_cast<uint16_t>(s.rxq);

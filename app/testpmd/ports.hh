@@ -40,6 +40,7 @@ struct EthdevSetup {
   rte_mempool* mbufs = nullptr;
   uint32_t longest = 0;  // bytes of a packet; 0: the driver's choice
   uint64_t rss_hf = 0;   // RTE_ETH_RSS_*, of which the driver's are taken where there are queues
+  bool isolate = false;  // it receives what flow rules lead to it alone
 };
 // EINVAL: more queues than the driver has; or the error of the driver, of which `why` names the
 // step.

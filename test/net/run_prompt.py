@@ -69,12 +69,14 @@ def flows(b):
         Until("flow query 0 0 count", lambda answer: hits(answer) >= 64), "flow query 0 0 count", "stop", "flow query 0 1 count", "flow destroy 0 rule 1", "flow destroy 0 rule 1",
         "flow create 0 pattern udp dst is 9 / end actions drop / end", "flow flush 0", "flow list 0",
         "flow create 1 group 3 pattern eth / end actions drop / end", "flow create 5 x",
-        "flow isolate 0 1", "quit"])
+        "flow isolate 0 1", "flow isolate 0 off", "flow aged 0", "quit"])
     for part in ("Flow rule validated", "Flow rule #0 created", "Flow rule #1 created",
                  "(action configuration): action.queue: the port has no such receive queue",
                  "0\t0\t0\ti--\tETH IPV4 UDP => QUEUE COUNT", "1\t0\t1\ti--\tETH => DROP",
                  "Flow rule #1 destroyed", "Flow rule #1 not found", "there is one group", "Invalid port 5",
-                 "`flow isolate` is not in kilim-testpmd"):
+                 "Ingress traffic on port 0 is now restricted to the defined flow rules",
+                 "Ingress traffic on port 0 is not restricted anymore to the defined flow rules",
+                 "`flow aged` is not in kilim-testpmd"):
         assert part in out, (part, out)
     assert hits(out) >= 64, out
     assert out.count("ID\tGroup") == 1, out

@@ -19,7 +19,7 @@ from prompt_session import Session
 # Why answers may differ: the first two say what it is, the third names one of the features that net_kilim lacks until
 # further work on packets.
 REASONS = ("a card refuses it", "the driver emulates it", "packets issue")
-LACKING = ("buffer split", "isolated mode", "outer checksums", "TSO in tunnels", "last", "shared receive queues",
+LACKING = ("buffer split", "outer checksums", "TSO in tunnels", "last", "shared receive queues",
            "flow control", "link up and down", "UDP tunnel ports", "runtime queue setup", "power monitor", "KEEP_CRC",
            "reset of flow counters", "xstats by id", "metadata negotiation", "packet types of ARP and ICMP")
 LONGEST = 500  # seconds of a session, where the machine is busy

@@ -166,6 +166,15 @@ int dump(rte_eth_dev* dev, rte_flow* flow, FILE* file, rte_flow_error* error) {
   return tell({EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow, "no such rule, or no file"}, error);
 }
 
+// As DPDK's mlx5 driver (mlx5_flow.c, mlx5_flow_isolate()): a started port keeps its mode.
+int isolate(rte_eth_dev* dev, int on, rte_flow_error* error) {
+  if (dev->data->dev_started != 0)
+    return tell({EBUSY, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, "port must be stopped first"},
+                error);
+  (void)ethdev_of(dev).port().set_isolated(on != 0);  // no rule is there to change
+  return 0;
+}
+
 // No rule of a Kilim port ages, so none has.
 int aged_flows(rte_eth_dev*, void**, uint32_t, rte_flow_error*) {
   return 0;
@@ -193,6 +202,7 @@ constexpr rte_flow_ops make_flow_ops() noexcept {
   o.destroy = destroy;
   o.flush = flush;
   o.query = query;
+  o.isolate = isolate;
   return o;
 }
 
