@@ -53,6 +53,9 @@ constexpr Named extended[] = {
     {"bind_errors", &port::PortStats::bind_errors},
     {"recoveries", &port::PortStats::recoveries},
     {"queues_down", &port::PortStats::queues_down},
+    {"cq_overruns", &port::PortStats::cq_overruns},
+    {"queue_events", &port::PortStats::queue_events},
+    {"port_changes", &port::PortStats::port_changes},
 };
 
 void print_native_xstats(Session& s, uint32_t number) {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include <fcntl.h>
-#include <poll.h>
 
 #include "kilim/detail/device/devices.hh"
 #include "kilim/detail/mem/limits.hh"
@@ -47,21 +46,6 @@ Mlx5Device::~Mlx5Device() {
 
 int Mlx5Device::numa_node() const noexcept {
   return read_numa_node(sysfs_, name_);
-}
-
-// Reads the asynchronous events that wait (ibv_get_async_event(3)) and drops those of single
-// queues, whose errors show in completions too. In a lent context the events are the caller's to
-// read.
-bool Mlx5Device::lost() noexcept {
-  if (lent_) return false;
-  pollfd ready{context_->async_fd, POLLIN, 0};
-  ibv_async_event event{};
-  while (!lost_ && ::poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0 &&
-         ibv_get_async_event(context_.get(), &event) == 0) {
-    lost_ = event.event_type == IBV_EVENT_DEVICE_FATAL;
-    ibv_ack_async_event(&event);
-  }
-  return lost_;
 }
 
 Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
@@ -189,6 +173,7 @@ Status Mlx5Device::destroy_cq(device::CqHandle cq) {
   if (const int rc = ibv_destroy_cq(at->second.verbs.get()); rc != 0)
     return Error{rc, "the completion queue still serves a queue pair"};
   (void)at->second.verbs.release();
+  faulted_.erase(at->first);
   cqs_.erase(at);
   return Done{};
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "kilim/detail/device/device.hh"
 #include "mlx5/firmware.hh"
@@ -75,6 +76,16 @@ class Mlx5Device final : public device::Device {
     return read_port_losses(port_folder(sysfs_, name_, port));
   }
   [[nodiscard]] bool lost() noexcept override;
+  [[nodiscard]] device::DeviceEvents events() noexcept override;
+  [[nodiscard]] bool faulted(device::CqHandle cq) const noexcept override {
+    return faulted_.contains(cq.value());
+  }
+  [[nodiscard]] bool faulted(device::QpHandle qp) const noexcept override {
+    return faulted_.contains(qp.value());
+  }
+  [[nodiscard]] bool faulted(device::RwqHandle rwq) const noexcept override {
+    return faulted_.contains(rwq.value());
+  }
   void progress() noexcept override {
     if (progress_.run != nullptr) progress_.run(progress_.arg);
   }
@@ -122,6 +133,10 @@ class Mlx5Device final : public device::Device {
     return qp.transport == device::Transport::raw_packet;
   }
   Qp* find(device::QpHandle qp) noexcept;
+  // Events (events.cc).
+  void read_events() noexcept;
+  void heed(const ibv_async_event& event) noexcept;
+  [[nodiscard]] uint32_t handle_of(const ibv_async_event& event) const noexcept;
   // Hash targets that join TCP segments (mlx5/tir.hh).
   Result<device::QpInfo> create_joining_tir(const device::HashQpRequest& request, uint8_t port,
                                             uint32_t table);
@@ -136,7 +151,9 @@ class Mlx5Device final : public device::Device {
   Progress progress_;
   uint32_t next_handle_ = 1;
   bool lost_ = false;
-  bool lent_ = false;  // context and domain are the caller's
+  device::DeviceEvents events_;
+  std::unordered_set<uint32_t> faulted_;  // handles of queues, until they are reset or destroyed
+  bool lent_ = false;                     // context and domain are the caller's
   OdpFiles odp_files_;
   // The order matters: the last one is destroyed first.
   Context context_;

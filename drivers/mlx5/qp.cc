@@ -161,6 +161,7 @@ Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
 Status Mlx5Device::reset(device::QpHandle handle) {
   Qp* qp = find(handle);
   if (qp == nullptr) return no_such_qp;
+  faulted_.erase(handle.value());
   if (is_raw(*qp)) return raw_to_rts(qp->verbs.get(), qp->path.route.port);
   if (!qp->connected) return to_state(qp->verbs.get(), IBV_QPS_RESET);
   return to_rts(qp->verbs.get(), qp->path, qp->transport);
@@ -179,6 +180,7 @@ Status Mlx5Device::destroy_qp(device::QpHandle handle) {
   if (const int rc = ibv_destroy_qp(at->second.verbs.get()); rc != 0)
     return Error{rc, "the queue pair is still in use"};
   (void)at->second.verbs.release();
+  faulted_.erase(at->first);
   qps_.erase(at);
   return Done{};
 }

@@ -108,6 +108,7 @@ Status Mlx5Device::set_rwq_state(device::RwqHandle rwq, device::RwqState state) 
   constexpr ibv_wq_state states[] = {IBV_WQS_RESET, IBV_WQS_RDY, IBV_WQS_ERR};
   const auto at = rwqs_.find(rwq.value());
   if (at == rwqs_.end()) return no_such_rwq;
+  if (state == device::RwqState::reset) faulted_.erase(rwq.value());
   return set_state(at->second.get(), states[static_cast<std::size_t>(state)]);
 }
 
@@ -129,6 +130,7 @@ Status Mlx5Device::destroy_rwq(device::RwqHandle rwq) {
   if (const int rc = ibv_destroy_wq(at->second.get()); rc != 0)
     return Error{rc, "a table still names the receive work queue"};
   (void)at->second.release();
+  faulted_.erase(at->first);
   rwqs_.erase(at);
   return Done{};
 }

@@ -100,7 +100,44 @@ void goes_with_events_unread() {
   EQUAL(a.v.device->destroy_cq(a.cq->handle).ok(), true);
 }
 
+// Of a queue that ran over no entry tells: the events do, and which queues they are about.
+void an_overrun_is_told() {
+  VirtualDevice v{config("ev3")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  device::Device& d = *v.device;
+  auto small = device::make_cq(d, 15), other = device::make_cq(d, 64);
+  CU_ASSERT_TRUE_FATAL(small.ok() && other.ok());
+  const auto make = [&d](device::CqHandle receives, device::CqHandle sends) {
+    return device::make_raw_packet(
+        d, {.send_cq = sends, .recv_cq = receives, .send_wqebbs = 64, .recv_wrs = 64}, 1);
+  };
+  auto qp = make((*small)->handle, (*other)->handle);
+  auto good = make((*other)->handle, (*other)->handle);
+  CU_ASSERT_TRUE_FATAL(qp.ok() && good.ok());
+  CU_ASSERT_TRUE(d.events() == device::DeviceEvents{});
+  std::vector<uint64_t> ids((*qp)->rq.wqe_count);
+  queue::Rq rq((*qp)->rq, ids);
+  for (int i = 0; i < 64; i++) CU_ASSERT_TRUE(static_cast<bool>(rq.post(queue::Sge{}, 1)));
+  rq.ring();
+  CU_ASSERT_TRUE(d.fail((*qp)->handle).ok());
+  for (int i = 0; i < 10; i++) d.progress();
+  const device::DeviceEvents told = d.events();
+  CU_ASSERT_TRUE(told.cq_overruns == 1 && told.queue_errors == 1 && told.port_changes == 0);
+  CU_ASSERT_TRUE(d.faulted((*small)->handle) && !d.faulted((*other)->handle));
+  CU_ASSERT_TRUE(d.faulted((*qp)->handle) && !d.faulted((*good)->handle));
+  CU_ASSERT_FALSE(d.lost());
+  // A queue pair gets over it by RESET, a completion queue goes with it.
+  CU_ASSERT_TRUE(d.reset((*qp)->handle).ok());
+  CU_ASSERT_TRUE(!d.faulted((*qp)->handle) && d.faulted((*small)->handle));
+  const device::CqHandle gone = (*small)->handle;
+  qp->destroy();
+  small->destroy();
+  CU_ASSERT_FALSE(d.faulted(gone));
+  CU_ASSERT_TRUE(d.events() == told);
+}
+
 constexpr test::Case of_events[] = {
+    {"a completion queue that ran over is told", an_overrun_is_told},
     {"an armed completion queue has one event", one_event_for_each_arming},
     {"a completion queue has a channel only where one is asked for", a_queue_without_a_channel},
     {"a completion queue goes with an event unread", goes_with_events_unread},

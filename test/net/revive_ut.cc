@@ -219,7 +219,30 @@ void beside_a_worker() {
   }
 }
 
+// The device takes the record as if nothing had been read for a long time. No reset helps a
+// completion queue, so its queue stays down, until the port makes both anew.
+void an_overrun_is_told() {
+  Bench b("io");
+  port::Port& far = *b.t.far;
+  CU_ASSERT_TRUE_FATAL(b.forwards(100));
+  for (int i = 0; i < 100 && far.stats().cq_overruns == 0; i++) {
+    b.send();
+    b.turn();
+    const queue::CqGeometry& g = far.tx_queue(0).cq.geometry();
+    record_store(g.record, be32{(record_load(g.record).host() - g.cqe_count) & 0xffffff});
+  }
+  for (int i = 0; i < 50; i++) b.turn();
+  const port::PortStats s = far.stats();
+  CU_ASSERT_TRUE(s.cq_overruns == 1 && s.queues_down == 1 && s.recoveries == 0);
+  CU_ASSERT_TRUE(s.queue_events >= 1);
+  far.stop();
+  CU_ASSERT_TRUE_FATAL(far.start().ok());
+  CU_ASSERT_TRUE(b.forwards(300));
+  EQUAL(far.stats().queues_down, 0u);
+}
+
 const kilim::test::Case cases[] = {
+    {"a completion queue that ran over is told, and ended by a restart", an_overrun_is_told},
     {"a receive queue that an error ended works again", receive_queue},
     {"a frame too long is dropped and nothing else happens",
      a_frame_too_long_is_dropped_and_nothing_else_happens},

@@ -11,6 +11,7 @@
 
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/device/caps.hh"
+#include "kilim/detail/device/events.hh"
 #include "kilim/detail/device/objects.hh"
 #include "kilim/detail/device/odp_statistics.hh"
 #include "kilim/detail/device/port_losses.hh"
@@ -119,6 +120,15 @@ class Device {
 
   // True: the adapter is dead; requests only end with an error, and nothing can be created.
   [[nodiscard]] virtual bool lost() noexcept = 0;
+
+  // What the adapter has told beside completions; reads what it tells now. Zeros in a context whose
+  // events are another's to read.
+  [[nodiscard]] virtual DeviceEvents events() noexcept { return {}; }
+  // Whether an event told of an error of this queue since it was made, or reset. A completion queue
+  // has no reset: only destroy_cq() ends its error.
+  [[nodiscard]] virtual bool faulted(CqHandle) const noexcept { return false; }
+  [[nodiscard]] virtual bool faulted(QpHandle) const noexcept { return false; }
+  [[nodiscard]] virtual bool faulted(RwqHandle) const noexcept { return false; }
 
   // Called while waiting outside a burst: runs a virtual adapter that is polled. Nothing on a card.
   virtual void progress() noexcept = 0;

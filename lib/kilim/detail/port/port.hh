@@ -202,7 +202,8 @@ class Port {
   // it takes them from their workers, drains and resets them; their packets are lost. `workers`
   // tells when the workers keep away; null: the caller serves the queues itself. A queue that
   // cannot be reset stays down and is tried again, each time after a longer pause (port/retry.hh),
-  // unless the device is lost.
+  // unless the device is lost. It also reads the device's events: a queue whose error an event
+  // tells is recovered likewise, and info() follows the port's link and MTU.
   void revive(worker::Quiescence* workers) noexcept;
 
   // What the device tells of frames that were lost since the port was created, of all users of the
@@ -254,6 +255,7 @@ class Port {
   Status halt_rx(RxSlot& rx, RxCaches caches) noexcept;
   void revive_pairs(worker::Quiescence* workers) noexcept;
   void revive_rwqs(worker::Quiescence* workers) noexcept;
+  void heed_events() noexcept;
   [[nodiscard]] flow::RuleLimits rule_limits() const noexcept;
   [[nodiscard]] Destinations destinations() noexcept;
   [[nodiscard]] flow::RuleError check_rss(const flow::Rss& rss) noexcept;
@@ -294,6 +296,8 @@ class Port {
   uint32_t next_rule_ = 1;
   uint32_t mtu_ = 0;  // of set_mtu()
   Counter recoveries_;
+  device::DeviceEvents heeded_;  // what revive() has read
+  Counter cq_overruns_, queue_events_, port_changes_;
   LossCounters losses_;
   const Tap* tap_ = nullptr;
   PortStats before_;  // of queues that are gone

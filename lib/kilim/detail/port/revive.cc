@@ -37,6 +37,10 @@ struct PairSink {
   }
 };
 
+// Stays so until the port is stopped and started.
+constexpr Error cq_ended{EIO,
+                         "the queue's completion queue ran over: the port has to be restarted"};
+
 }  // namespace
 
 bool Port::down(std::size_t index) const noexcept {
@@ -61,8 +65,34 @@ void Port::hold(std::size_t index, bool on) noexcept {
     tx.gather->resume();
 }
 
+// Errors of which no completion tells: the queue's own memory, or its work queue. A burst looks at
+// the flag as if a completion had set it.
+void Port::heed_events() noexcept {
+  const device::DeviceEvents now = device().events();
+  if (now == heeded_) return;
+  cq_overruns_.add(now.cq_overruns - heeded_.cq_overruns);
+  queue_events_.add(now.queue_errors - heeded_.queue_errors);
+  port_changes_.add(now.port_changes - heeded_.port_changes);
+  if (now.port_changes != heeded_.port_changes)
+    if (const auto found = device().port(parts_.number)) {
+      const std::lock_guard lock{shape_};
+      info_.mtu_bytes = found->mtu_bytes;
+      info_.frame_mtu = found->frame_mtu;
+      info_.speed_mbps = found->speed_mbps;
+      info_.active = found->active;
+    }
+  heeded_ = now;
+  for (TxSlot& tx : tx_)
+    if (device().faulted(tx.qp->handle) || device().faulted(tx.cq->handle))
+      tx.queue->failed.set(true);
+  for (RxSlot& rx : rx_)
+    if ((rx.rwq && device().faulted(rx.rwq->handle)) || device().faulted(rx.cq->handle))
+      rx.queue->failed.set(true);
+}
+
 void Port::revive(worker::Quiescence* workers) noexcept {
   if (!started_) return;
+  heed_events();
   revive_pairs(workers);
   if (with_rwqs()) revive_rwqs(workers);
 }
@@ -121,6 +151,8 @@ Status Port::revive_pair(std::size_t index, pool::BufferCache& cache,
                          pool::BufferCache& headers) noexcept {
   TxSlot& tx = tx_[index];
   RxSlot* rx = carried_by(index);
+  if (device().faulted(tx.cq->handle) || (rx != nullptr && device().faulted(rx->cq->handle)))
+    return cq_ended;
   std::optional<OwnRxCaches> rx_caches;
   tx.queue->sq.release_owner();
   tx.queue->cq.release_owner();

@@ -162,7 +162,8 @@ void Port::revive_rwqs(worker::Quiescence* workers) noexcept {
     if (r.stage == Revival::Stage::leaving && workers != nullptr && !workers->passed(r.token))
       continue;
     OwnRxCaches caches(rx.setup);
-    const bool back = halt_rx(rx, caches.both()).ok() && run_rx(rx, caches.both()).ok();
+    const bool back = !device().faulted(rx.cq->handle) && halt_rx(rx, caches.both()).ok() &&
+                      run_rx(rx, caches.both()).ok();
     tried(r, back);
     if (back) rx.queue->failed.set(false);
   }

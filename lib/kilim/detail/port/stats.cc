@@ -35,6 +35,9 @@ PortStats& PortStats::operator+=(const PortStats& o) noexcept {
   bind_errors += o.bind_errors;
   recoveries += o.recoveries;
   queues_down += o.queues_down;
+  cq_overruns += o.cq_overruns;
+  queue_events += o.queue_events;
+  port_changes += o.port_changes;
   return *this;
 }
 
@@ -150,6 +153,9 @@ PortStats Port::stats() const noexcept {
   PortStats sum = before_;
   sum += live();
   sum.recoveries = recoveries_.read();
+  sum.cq_overruns = cq_overruns_.read();
+  sum.queue_events = queue_events_.read();
+  sum.port_changes = port_changes_.read();
   return sum;
 }
 

@@ -31,6 +31,10 @@ struct PortStats {
   uint64_t keys_ended = 0;   // invalidations that completed
   uint64_t recoveries = 0;   // queues that revive() has recovered
   uint64_t queues_down = 0;  // queues that are out of work now because of an error
+  // What revive() has read of the device's events (device::DeviceEvents), of all users of it.
+  uint64_t cq_overruns = 0;
+  uint64_t queue_events = 0;
+  uint64_t port_changes = 0;
 
   // What rte_eth_stats calls ierrors and oerrors: completions with an error, and frames that no
   // queue has seen because they were none, or that no wire carried.

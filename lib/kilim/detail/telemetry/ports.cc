@@ -51,6 +51,9 @@ constexpr Count counts[] = {
     {"bind_errors", &port::PortStats::bind_errors},
     {"recoveries", &port::PortStats::recoveries},
     {"queues_down", &port::PortStats::queues_down},
+    {"cq_overruns", &port::PortStats::cq_overruns},
+    {"queue_events", &port::PortStats::queue_events},
+    {"port_changes", &port::PortStats::port_changes},
 };
 
 void add_counts(const Dict& out, const port::PortStats& s) {
