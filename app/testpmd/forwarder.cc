@@ -126,8 +126,7 @@ std::optional<Exit> Forwarder::make_lanes() {
     if (header_pool_) lane.headers->set_tag("headers");
     if (options_.latency) lane.latency = std::make_unique<Latency>();
     for (uint32_t p = 0; options_.latency && p < ports_.size(); p++)
-      if (ports_[p].native != nullptr)
-        if (auto clock = ports_[p].native->device().clock()) lane.latency->set_clock(p, *clock);
+      if (ports_[p].native != nullptr) lane.latency->set_clock(p, ports_[p].native->device());
     lanes_.push_back(std::move(lane));
   }
   return std::nullopt;

@@ -68,7 +68,7 @@ void note_latency(Stream& s, std::span<const pool::Handle> packets) noexcept {
   timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
   const uint64_t now = static_cast<uint64_t>(t.tv_sec) * second + static_cast<uint64_t>(t.tv_nsec);
-  const queue::DeviceClock& clock = s.latency->clock(s.rx_port);
+  const queue::DeviceClock& clock = s.latency->clock(s.rx_port, now);
   bool first = true;
   for (const pool::Handle h : packets) {
     if (first && h.has(pool::Handle::side)) {

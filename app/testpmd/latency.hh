@@ -3,6 +3,7 @@
 // receive, in classes that double. One worker adds, any thread reads.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "kilim/detail/base/counter.hh"
+#include "kilim/device.hh"
 #include "kilim/queue.hh"
 
 namespace kilim::testpmd {
@@ -20,12 +22,17 @@ class Latency {
   static constexpr std::size_t classes = 40;
   using Counts = std::array<uint64_t, classes>;
 
-  // Main thread, before the worker runs: the clocks of ports, by number.
-  void set_clock(std::size_t port, const queue::DeviceClock& clock) {
-    if (port < clocks_.size()) clocks_[port] = clock;
+  // Main thread, before the worker runs: the device whose clock stamps a port's packets.
+  void set_clock(std::size_t port, device::Device& device) {
+    if (port >= clocks_.size()) return;
+    clocks_[port].source = &device;
+    renew(clocks_[port], 0);
   }
-  [[nodiscard]] const queue::DeviceClock& clock(std::size_t port) const noexcept {
-    return clocks_[port < clocks_.size() ? port : 0];
+  // The worker, at this time: what stamps mean now. What it knows of the clock is never old.
+  [[nodiscard]] const queue::DeviceClock& clock(std::size_t port, uint64_t now_ns) noexcept {
+    PortClock& c = clocks_[port < clocks_.size() ? port : 0];
+    if (c.source != nullptr && now_ns >= c.renewal_ns) renew(c, now_ns);
+    return c.clock;
   }
   void add(uint64_t ns) noexcept {
     const auto i = static_cast<std::size_t>(std::bit_width(ns));
@@ -36,7 +43,18 @@ class Latency {
   }
 
  private:
-  std::array<queue::DeviceClock, 64> clocks_;
+  struct PortClock {
+    device::Device* source = nullptr;  // null: nothing stamps
+    queue::DeviceClock clock;
+    uint64_t renewal_ns = 0;
+  };
+  // The last one is kept where the device tells of none.
+  static void renew(PortClock& c, uint64_t now_ns) noexcept {
+    constexpr uint64_t second = 1'000'000'000;
+    if (const auto found = c.source->clock()) c.clock = *found;
+    c.renewal_ns = now_ns + std::min(second, c.clock.good_for_ns() / 4);
+  }
+  std::array<PortClock, 64> clocks_;
   std::array<Counter, classes> counts_;
 };
 

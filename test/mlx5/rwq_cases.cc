@@ -227,8 +227,9 @@ void clocks() {
   Bench b("rwq4");
   auto clock = b.d.clock();
   CU_ASSERT_TRUE_FATAL(clock.ok());
+  // Stamps have 41 bits: half of that is 18 minutes.
   constexpr uint64_t slack = 1'000'000, hour = 3600ull * 1'000'000'000;
-  for (const int64_t shift : {int64_t{0}, int64_t(hour), -int64_t(hour)}) {
+  for (const int64_t shift : {int64_t{0}, int64_t(hour / 4), -int64_t(hour / 4)}) {
     const uint64_t utc = now(CLOCK_REALTIME) + static_cast<uint64_t>(shift);
     const uint64_t ns = clock->ns(now(CLOCK_MONOTONIC) + static_cast<uint64_t>(shift));
     CU_ASSERT_TRUE(ns + slack >= utc && ns <= utc + slack);
@@ -241,6 +242,20 @@ void clocks() {
   EQUAL(slow.ns(7), 996u);
   EQUAL(slow.ns(0x100 + 12), 1003u);
   EQUAL(slow.ns(0x100 - 2), 983u);
+  // Linux's figures of a clock of 1 GHz: a tick is a nanosecond, however long ago the sample was.
+  constexpr uint64_t second = 1'000'000'000, range = uint64_t{1} << 41;
+  const queue::DeviceClock fast({.ticks = 5,
+                                 .ns = hour,
+                                 .fraction = 0,
+                                 .mult = uint32_t{1} << 31,
+                                 .shift = 31,
+                                 .mask = range - 1});
+  for (const uint64_t s : {uint64_t{1}, uint64_t{9}, uint64_t{40}, uint64_t{1000}}) {
+    EQUAL(fast.ns(5 + s * second), hour + s * second);
+    EQUAL(fast.ns((range + 5 - s * second) & (range - 1)), hour - s * second);
+  }
+  EQUAL(fast.good_for_ns(), range / 2 - 1);
+  EQUAL(queue::DeviceClock().good_for_ns(), ~uint64_t{0});
   EQUAL(queue::DeviceClock().ns(uint64_t{7} << 32 | 9), 7'000'000'009u);
 }
 

@@ -207,7 +207,6 @@ void Context::forget_files() {
   unused_.clear();
   event_files_.clear();
   default_async = nullptr;
-  clock_page.reset();
 }
 
 }  // namespace kilim::vhca

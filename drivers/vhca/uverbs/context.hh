@@ -93,7 +93,6 @@ struct Context final : EventSink {
   bool disowned = false;  // a child after fork
   uint32_t domain = 0;    // its transport domain, where it has firmware commands; 0: none yet
   uint32_t dm_open = 0;   // to whom device memory is counted: DeviceMemory::enter()
-  OwnFd clock_page;       // mlx5_ib_clock_info, made when it is first mapped
   RecordPages record_pages;
 
  private:

@@ -9,11 +9,10 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "vhca/core/own_page.hh"
-#include "vhca/core/sealed.hh"
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/clock_page.hh"
 
 namespace kilim::vhca {
 
@@ -66,37 +65,16 @@ constexpr Method methods[] = {
     {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, WhenDead::runs, destroy, destroy_rules},
 };
 
-uint64_t nanoseconds_of(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
-}
-
-// The adapter stamps completions in nanoseconds: cycles are nanoseconds. What time of day they mean
-// is settled when the page is made and follows the monotonic clock from then on, as a card's does.
-Fd make_clock_page() {
-  Fd fd = sealed_memory("clock-info", page_bytes);
-  mlx5_ib_clock_info info{};
-  info.nsec = nanoseconds_of(CLOCK_REALTIME);
-  info.cycles = nanoseconds_of(CLOCK_MONOTONIC);
-  info.mult = 1;
-  info.mask = ~uint64_t{0};
-  info.overflow_period = uint64_t{1} << 62;
-  if (!fd || pwrite(fd.get(), &info, sizeof info, 0) != sizeof info) return {};
-  return fd;
-}
-
 int check_read_only(const MapRequest& r) {
   if (r.length != page_bytes) return -EINVAL;
   return (r.prot & (PROT_WRITE | PROT_EXEC)) != 0 ? -EPERM : 0;
 }
 
-int map_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
+int map_clock(const MapRequest& r, DeviceFile::Mapping& mapping) {
   if (int err = check_read_only(r); err != 0) return err;
-  // One whose number is the client's by now is made anew: all say the same.
-  if (!context.clock_page.ours()) context.clock_page = OwnFd(make_clock_page());
-  if (!context.clock_page) return -ENOMEM;
-  mapping = {context.clock_page.get(), 0};
+  const int fd = clock_page::fd();
+  if (fd < 0) return -ENOMEM;
+  mapping = {fd, 0};
   return 0;
 }
 
@@ -126,7 +104,7 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   uint64_t cookie = request.offset / page_bytes;
   if (request.offset % page_bytes != 0) return -EINVAL;
   if (device_memory) return map_device_memory(context, request, mapping);
-  if (cookie == clock_cookie) return map_clock(context, request, mapping);
+  if (cookie == clock_cookie) return map_clock(request, mapping);
   if (cookie == core_clock_cookie) return map_core_clock(context, request, mapping);
   if (cookie < first_cookie || cookie > last_cookie) return -EINVAL;
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));

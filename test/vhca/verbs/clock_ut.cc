@@ -79,6 +79,28 @@ void stamps_tell_the_time() {
   CU_ASSERT(day + second >= from_day && day <= nanoseconds(CLOCK_REALTIME) + second);
 }
 
+// The figures of a card of 1 GHz (Linux lib/clock.c), with which libmlx5's 64 bits are full after
+// 8.6 s: the page is renewed long before, though nothing runs this device meanwhile.
+void the_page_of_an_idle_device_is_renewed() {
+  mlx5dv_clock_info before{}, after{};
+  EQUAL_FATAL(mlx5dv_get_clock_info(context(), &before), 0);
+  CU_ASSERT(before.mult == uint32_t{1} << 31 && before.shift == 31);
+  EQUAL(before.mask, (uint64_t{1} << 41) - 1);
+  const auto age = [&before](const mlx5dv_clock_info& now) {
+    return (now.last_cycles - before.last_cycles) & before.mask;
+  };
+  for (int i = 0; i < 60 && age(after) < 4 * second; i++) {
+    poll(nullptr, 0, 100);
+    EQUAL_FATAL(mlx5dv_get_clock_info(context(), &after), 0);
+    // What libmlx5 says of a stamp of now, by the present page.
+    const uint64_t day = nanoseconds(CLOCK_REALTIME);
+    const uint64_t told = mlx5dv_ts_to_ns(&after, nanoseconds(CLOCK_MONOTONIC));
+    CU_ASSERT(told + second >= day && told <= day + second);
+  }
+  CU_ASSERT(age(after) >= 4 * second && age(after) < 7 * second);
+  EQUAL(after.nsec - before.nsec, age(after));
+}
+
 void a_real_time_clock_stamps_the_time_of_day() {
   kilim::vhca::Attached* device = attach_device("clock0", "real-time");
   CU_ASSERT_FATAL(device != nullptr);
@@ -235,6 +257,7 @@ void a_queue_changes_its_size_often() {
 }
 
 constexpr Case cases[] = {
+    {"the page of an idle device is renewed", the_page_of_an_idle_device_is_renewed},
     {"a queue changes its size often", a_queue_changes_its_size_often},
     {"stamps tell the time", stamps_tell_the_time},
     {"a real-time clock stamps the time of day", a_real_time_clock_stamps_the_time_of_day},

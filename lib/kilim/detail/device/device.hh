@@ -109,7 +109,8 @@ class Device {
   // Frames that a port lost elsewhere, as out_of_buffer(). Reads sysfs files.
   [[nodiscard]] virtual PortLosses losses([[maybe_unused]] uint8_t port) const { return {}; }
 
-  // What stamps of completions mean now. EOPNOTSUPP: the device has no clock that the kernel reads.
+  // What stamps of completions mean now. Any thread, also while another one uses the device.
+  // EOPNOTSUPP: the device has no clock that the kernel reads.
   virtual Result<queue::DeviceClock> clock() {
     return Error{EOPNOTSUPP, "the device's clock is not known"};
   }
