@@ -226,7 +226,7 @@ constexpr Case cases[] = {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+KILIM_TEST_MAIN(netdev) {
   if (unshare(CLONE_NEWNET) != 0) {
     std::printf("needs the right to make a network namespace\n");
     return skipped;
