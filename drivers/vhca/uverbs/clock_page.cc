@@ -64,11 +64,10 @@ void write(const Page& page, uint64_t ns, uint64_t ticks) noexcept {
   mlx5_ib_clock_info& info = page.info();
   const std::atomic_ref<uint32_t> sign(info.sign);
   const uint32_t before = sign.load(std::memory_order_relaxed);
-  sign.store(before | MLX5_IB_CLOCK_INFO_KERNEL_UPDATING, std::memory_order_seq_cst);
+  sign.store(before | MLX5_IB_CLOCK_INFO_KERNEL_UPDATING, std::memory_order_relaxed);
   const auto put = [](auto& field, auto value) noexcept {
-    std::atomic_ref(field).store(value, std::memory_order_relaxed);
+    std::atomic_ref(field).store(value, std::memory_order_release);  // behind the word
   };
-  std::atomic_thread_fence(std::memory_order_release);
   put(info.nsec, ns);
   put(info.cycles, ticks & mask);
   put(info.frac, uint64_t{0});
