@@ -100,7 +100,7 @@ void goes_with_events_unread() {
   EQUAL(a.v.device->destroy_cq(a.cq->handle).ok(), true);
 }
 
-// Of a queue that ran over no entry tells: the events do, and which queues they are about.
+// No entry tells of a queue that ran over: the events do, and which queues they are about.
 void an_overrun_is_told() {
   VirtualDevice v{config("ev3")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());

@@ -92,7 +92,7 @@ struct Bench {
   Port left, right;
 };
 
-// As mlx5_core's namespaces stand: the kernel's own in front of leftovers.
+// The order is that of mlx5_core's namespaces: the kernel's own stand in front of leftovers.
 void a_default_rule_gets_what_the_interface_leaves() {
   Bench b;
   ibv_flow* rest = b.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
