@@ -162,7 +162,7 @@ void query(Session& s, const Line& line) {
               count->packets, count->bytes);
 }
 
-// Of an ethdev a driver may ask that the port be stopped.
+// A driver of an ethdev may ask that the port be stopped.
 void isolate(Session& s, const Line& line) {
   const bool on = line.word(3) == "1" || line.word(3) == "on";
   for (const uint32_t n : s.ports_of(line.word(2))) {

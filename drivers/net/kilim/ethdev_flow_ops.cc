@@ -166,7 +166,7 @@ int dump(rte_eth_dev* dev, rte_flow* flow, FILE* file, rte_flow_error* error) {
   return tell({EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow, "no such rule, or no file"}, error);
 }
 
-// As DPDK's mlx5 driver (mlx5_flow.c, mlx5_flow_isolate()): a started port keeps its mode.
+// A started port keeps its mode: DPDK's mlx5 driver, mlx5_flow.c, mlx5_flow_isolate().
 int isolate(rte_eth_dev* dev, int on, rte_flow_error* error) {
   if (dev->data->dev_started != 0)
     return tell({EBUSY, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, "port must be stopped first"},

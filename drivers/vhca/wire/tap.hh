@@ -17,7 +17,7 @@ class TapWire final : public FdWire {
   // ENAMETOOLONG, EINVAL: no name of an interface; EPERM: needs CAP_NET_ADMIN; EBUSY: somebody else
   // is at its other end.
   static Result<std::unique_ptr<Wire>> create(std::string_view interface);
-  // The same, which carries frames of this MTU too, whatever the interface has now.
+  // Makes a wire that carries frames of this MTU, whatever the interface has now.
   static Result<std::unique_ptr<Wire>> create_for(std::string_view interface, uint32_t mtu);
   [[nodiscard]] uint32_t interface() const noexcept override { return index_; }
   [[nodiscard]] const WireCounters& counters() noexcept override;
