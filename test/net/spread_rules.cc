@@ -174,7 +174,7 @@ void isolated() {
     SpreadBench b(queues);
     CU_ASSERT_TRUE_FATAL(b.far().set_isolated(true).ok());
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-    const Frame f = make_frame(udp4, 1, 1), other = make_frame(udp4, 2, 1);
+    const Frame f = make_frame(udp4_kind, 1, 1), other = make_frame(udp4_kind, 2, 1);
     const Frame own = make_frame({.dst = b.far().info().mac}, 1, 1);
     CU_ASSERT_TRUE(b.where(f) == nowhere && b.where(own) == nowhere);
     auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
