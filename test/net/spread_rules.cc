@@ -175,7 +175,7 @@ void isolated() {
     CU_ASSERT_TRUE_FATAL(b.far().set_isolated(true).ok());
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
     const Frame f = make_frame(udp4_kind, 1, 1), other = make_frame(udp4_kind, 2, 1);
-    const Frame own = make_frame({.dst = b.far().info().mac}, 1, 1);
+    const Frame own = make_frame({.dst = b.far().info().mac}, 3, 1);
     CU_ASSERT_TRUE(b.where(f) == nowhere && b.where(own) == nowhere);
     auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
     CU_ASSERT_TRUE_FATAL(rule.ok());

@@ -17,7 +17,7 @@ using namespace kilim::vhca;
 constexpr struct {
   const char* word;
   const char* value;
-} good[] = {{"wire", "cable:w"}, {"progress", "thread"}, {"fault", "fatal@9"},
+} good[] = {{"wire", "cable:w"}, {"netdev", "tap0"}, {"progress", "thread"}, {"fault", "fatal@9"},
             {"lint", "warn"},    {"order", "weak:7"},    {"profile", "vf"},
             {"gid", "fd00::1"},  {"ip", "10.0.0.1/24"},  {"mac", "02:4b:4c:00:00:01"},
             {"seed", "5"},       {"journal", "/tmp/j"}};
@@ -46,6 +46,7 @@ void a_text_has_them_all() {
   wanted.name = "rdma0";
   wanted.profile = "vf";
   wanted.wires = {"cable:w"};
+  wanted.netdev = "tap0";
   wanted.mac = "02:4b:4c:00:00:01";
   wanted.gid = "fd00::1";
   wanted.ips = {"10.0.0.1/24", "fd00::2/64"};
@@ -73,7 +74,7 @@ constexpr struct {
            {"lint=", "a word and its value"},
            {"=warn", "unknown"},
            {"lnt=warn", "(is 'lint' meant?)"},
-           {"speed=9", "known are name= wire= progress="},
+           {"speed=9", "known are name= wire= netdev= progress="},
            {"lint=yes", "off, warn or error"},
            {"lint=warn,lint=warn", "given twice"},
            {"name=a,name=b", "given twice"},

@@ -86,6 +86,7 @@ void the_page_of_an_idle_device_is_renewed() {
   EQUAL_FATAL(mlx5dv_get_clock_info(context(), &before), 0);
   CU_ASSERT(before.mult == uint32_t{1} << 31 && before.shift == 31);
   EQUAL(before.mask, (uint64_t{1} << 41) - 1);
+  after = before;
   const auto age = [&before](const mlx5dv_clock_info& now) {
     return (now.last_cycles - before.last_cycles) & before.mask;
   };
