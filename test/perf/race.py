@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The race with DPDK's own mlx5 driver: instructions and times of a forwarded packet, of Kilim's
-bursts, of net_kilim and of net_mlx5, in one process (test/perf/race, doc/decisions/0057).
+bursts, of net_kilim and of net_mlx5, in one process, in the settings of test/perf/race/setting.hh
+(doc/decisions/0114).
 
-Usage: race.py --launcher KILIM_VHCA --program RACE [--gate] [--wqes] [--samples N] [--quick] [--write]
+Usage: race.py --launcher KILIM_VHCA --program RACE [--gate] [--fields] [--wqes] [--samples N] [--quick] [--write]
 
-  --gate       count instructions only, and fail where a goal is missed
+  --gate       count instructions only, and fail where a limit is passed
+  --fields     what each side delivers and asks for, of 100,000 random packets a setting, is compared
   --wqes       what net_kilim and net_mlx5 write for the same 1,000 packets, in three forms; fails where
                that is not one meaning, or the linter finds fault
-  --samples N  of each time, a millisecond each, in turns (200)
+  --samples N  of each time, a millisecond each, in turns (60)
   --quick      no software drivers, no whole programs
   --write      table and plot go into doc/performance.md and doc/race.svg"""
 
@@ -31,8 +33,11 @@ import testpmd as frames  # noqa: E402
 
 SIZES = (64, 1518)
 ROUNDS = 32  # bursts of 32: once around the rings
+PACKETS = 100000  # whose fields are compared
 PMDS = ("librte_bus_pci.so", "librte_bus_vdev.so", "librte_mempool_ring.so")
-PORT = "0000:81:00.0,rxq_cqe_comp_en=0"
+PORT = "0000:81:00.0"
+# How completions come, and what net_mlx5 is told of it: nothing is its default, compression.
+FORMS = {"single": ",rxq_cqe_comp_en=0", "compressed": ""}
 INLINE = ",txqs_min_inline=0,txq_inline_max=290"
 MEGABYTES = 128
 SECONDS = 4  # of a whole program
@@ -76,35 +81,46 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
+def fields(o):
+    for form, devargs in FORMS.items():
+        print(output([*on_device(o, devargs=devargs), "check", str(PACKETS), form]), end="")
+
+
 def instructions(o):
-    """(mode, bytes, side) -> instructions of a packet."""
+    """(setting, side) -> instructions of a packet."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        output([*on_device(o, "valgrind", "--tool=callgrind", "--collect-atstart=no",
-                           "--combine-dumps=no", f"--callgrind-out-file={folder}/out"),
-                "count", str(ROUNDS)])
-        for path in glob.glob(folder + "/out*"):
+        for form, devargs in FORMS.items():
+            output([*on_device(o, "valgrind", "--tool=callgrind", "--collect-atstart=no",
+                               "--combine-dumps=no", f"--callgrind-out-file={folder}/{form}",
+                               devargs=devargs), "count", str(ROUNDS), form])
+        for path in glob.glob(folder + "/*"):
             with open(path, encoding="utf-8", errors="replace") as f:
                 text = f.read()
             mark = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
             total = re.search(r"^totals: (\d+)", text, re.M)
             if mark and total:
-                mode, size, side, done = mark[1].split("|")
-                found[mode, int(size), side] = int(total[1]) / int(done)
+                setting, side, done = mark[1].split("|")
+                found[setting, side] = int(total[1]) / int(done)
     if not found:
         raise SystemExit("callgrind counted nothing")
     return found
 
 
 def times(o):
-    """The same of nanoseconds, and a sentence about the run."""
+    """(setting, side, level) -> nanoseconds of a packet, and sentences about the run."""
     huge = has_huge()
-    said = lines_of(output([*on_device(o, huge=huge), "time", str(o.samples)]))
-    bursts = next(s["bursts of net_mlx5"] for s in said if "side" not in s)
-    return ({(s["mode"], s["bytes"], s["side"]): s["ns"] for s in said if "side" in s},
-            f"Load average when it began: {os.getloadavg()[0]:.1f} on "
-            f"{len(os.sched_getaffinity(0))} cores. net_mlx5 chose: {bursts}. Mbufs lie in pages of {'2 MiB' if huge else '4 KiB'}, the "
-            "packets of Kilim's own bursts in pages of 4 KiB.")
+    load = os.getloadavg()[0]
+    said = [line for form, devargs in FORMS.items()
+            for line in lines_of(output([*on_device(o, huge=huge, devargs=devargs), "time", str(o.samples), form]))]
+    bursts = sorted({s["bursts of net_mlx5"] for s in said if "bursts of net_mlx5" in s})
+    read = next(s for s in said if "read_ns" in s)
+    of_levels = ", ".join(f"{level} {ns:.1f}" for level, ns in read["read_ns"].items())
+    demoted = "" if read["reaches L3"] else " A demoted line stays hot on this processor, so that nothing is told of L3."
+    return ({(s["setting"], s["side"], s["level"]): s["ns"] for s in said if "side" in s},
+            f"Load average when it began: {load:.1f} on {len(os.sched_getaffinity(0))} cores. "
+            f"A line is read in ns: {of_levels}.{demoted} net_mlx5 chose: {'; '.join(bursts)}. "
+            f"Mbufs lie in pages of {'2 MiB' if huge else '4 KiB'}, the packets of Kilim's own bursts in pages of 4 KiB.")
 
 
 def software(folder):
@@ -143,7 +159,7 @@ def context(o):
                 except SystemExit as e:
                     print(f"{name}: not measured: {str(e).splitlines()[-1]}", file=sys.stderr)
                     break
-                found.update({(s["mode"], size, name): s["ns"] for s in said})
+                found.update({(s["setting"].split(",")[0], size, name): s["ns"] for s in said})
     return found
 
 
@@ -193,13 +209,13 @@ def main(words):
     parser = argparse.ArgumentParser(usage=__doc__, add_help=True)
     parser.add_argument("--launcher", required=True)
     parser.add_argument("--program", required=True)
-    parser.add_argument("--samples", type=int, default=200)
-    for name in ("--gate", "--wqes", "--quick", "--write"):
+    parser.add_argument("--samples", type=int, default=60)
+    for name in ("--gate", "--fields", "--wqes", "--quick", "--write"):
         parser.add_argument(name, action="store_true")
     o = parser.parse_args(words)
     o.launcher, o.program = os.path.abspath(o.launcher), os.path.abspath(o.program)
-    if o.wqes:
-        wqes(o)
+    if o.wqes or o.fields:
+        (wqes if o.wqes else fields)(o)
         return 0
     counted = instructions(o)
     if o.gate:

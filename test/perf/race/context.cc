@@ -3,6 +3,8 @@
 // other work than a card's driver: a scale to read the race by.
 #include <chrono>
 
+#include "perf/race/mbuf_work.hh"
+#include "perf/race/mlx5_port.hh"
 #include "perf/race/racers.hh"
 
 namespace kilim::race {
@@ -15,9 +17,9 @@ struct Ports {
   rte_mempool* pool = nullptr;
 };
 
-template <bool mac>
+template <Work W>
 [[gnu::noinline]] uint32_t forward(void* self) {
-  return forward_mbufs<mac>(static_cast<Ports*>(self)->bursts);
+  return forward_mbufs<W>(static_cast<Ports*>(self)->bursts);
 }
 
 // What was sent is taken from the other end, and as much is sent from there.
@@ -49,16 +51,20 @@ bool is_up(uint16_t port) {
 
 }  // namespace
 
-std::string add_context(std::vector<Racer>& racers) {
+std::string add_context(std::vector<Racer>& racers, const Setting& s) {
   auto self = std::make_shared<Ports>();
   const uint16_t ports = rte_eth_dev_count_avail();
   if (ports == 0 || ports > 2) return "context takes a --vdev, or two that are connected";
   self->feeder = static_cast<uint16_t>(ports - 1);
-  self->pool = rte_pktmbuf_pool_create("race_context", 4 * pool_mbufs, pool_cache, 0,
+  self->pool = rte_mempool_lookup("race_context");
+  if (self->pool == nullptr)
+    self->pool = rte_pktmbuf_pool_create("race_context", 4 * pool_mbufs, pool_cache, 0,
                                        RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   if (self->pool == nullptr) return "no memory for a mempool";
-  for (uint16_t p = 0; p < ports; p++)
+  for (uint16_t p = 0; p < ports; p++) {
+    (void)rte_eth_dev_stop(p);  // of the setting before
     if (std::string why = start_port(p, self->pool); !why.empty()) return why;
+  }
   for (uint16_t p = 0; p < ports; p++)
     if (!is_up(p)) return "a port's link does not come up";
   rte_eth_dev_info info;
@@ -66,8 +72,17 @@ std::string add_context(std::vector<Racer>& racers) {
   const std::string driver = info.driver_name;
   self->makes_packets = driver == "net_null" || driver == "net_pcap";
   const auto& ops = rte_eth_fp_ops[0];
-  self->bursts = {ops.rx_pkt_burst, ops.rxq.data[0], ops.tx_pkt_burst, ops.txq.data[0], {}};
-  racers.push_back({driver, self, forward<false>, forward<true>, serve});
+  self->bursts = {.receive = ops.rx_pkt_burst,
+                  .rx = ops.rxq.data[0],
+                  .send = ops.tx_pkt_burst,
+                  .tx = ops.txq.data[0],
+                  .packets = {},
+                  .held = {}};
+  const bool is_mac = s.work.job == Job::mac;
+  racers.push_back({.name = driver,
+                    .self = self,
+                    .forward = is_mac ? forward<Work{.job = Job::mac}> : forward<Work{}>,
+                    .serve = serve});
   return "";
 }
 

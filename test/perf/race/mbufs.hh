@@ -14,6 +14,8 @@
 #include "net/kilim/mbuf_rx.hh"
 #include "net/kilim/mbuf_tx.hh"
 #include "perf/packet/emulated_nic.hh"
+#include "perf/race/mbuf_work.hh"
+#include "perf/race/mlx5_port.hh"
 #include "perf/race/racers.hh"
 
 namespace kilim::race {
@@ -42,8 +44,13 @@ class OneKey final : public mr::Registrar {
   Status deregister(const mr::Region&) override { return Done{}; }
 };
 
-// Nothing fails here, so that no port stands behind the queues.
+// Nothing fails here that a port would have to mend, so that none stands behind the queues.
 struct KilimMbufs : OnNic {
+  KilimMbufs() = default;
+  KilimMbufs(const KilimMbufs&) = delete;
+  KilimMbufs& operator=(const KilimMbufs&) = delete;
+  ~KilimMbufs() { rte_mempool_free(pool); }
+  rte_mempool* pool = nullptr;
   perf::EmulatedNic rings;
   OneKey registrar;
   net::MbufMemory memory{registrar};
@@ -56,17 +63,17 @@ struct KilimMbufs : OnNic {
   net::MbufRx rx{};
   net::MbufTx tx{};
 
-  // With more than fast free on transmit: the offloads that mbufs may ask for.
-  std::string open(bool offloads = false);
+  // `tx_offloads`: RTE_ETH_TX_OFFLOAD_*.
+  std::string open(uint64_t tx_offloads, Reception reception = Reception::single);
 
  private:
-  void make_rx(rte_mempool& pool);
-  void make_tx(bool offloads);
+  void make_rx(Reception reception);
+  void make_tx(uint64_t tx_offloads);
 };
 
 struct Mlx5Mbufs : OnNic {
   Mlx5Port port;
-  std::string open(uint64_t tx_offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+  std::string open(uint64_t tx_offloads);
 };
 
 }  // namespace kilim::race

@@ -56,8 +56,10 @@ std::string Mlx5Port::open(uint64_t tx_offloads) {
   number_ = find_port("mlx5");
   if (number_ == RTE_MAX_ETHPORTS)
     return "no port of net_mlx5: start it with kilim-vhca --pci -- ... -a 0000:81:00.0";
-  pool_ = rte_pktmbuf_pool_create("race_mlx5", pool_mbufs, pool_cache, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
-                                  SOCKET_ID_ANY);
+  pool_ = rte_mempool_lookup("race_mlx5");
+  if (pool_ == nullptr)
+    pool_ = rte_pktmbuf_pool_create("race_mlx5", pool_mbufs, pool_cache, 0,
+                                    RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   if (pool_ == nullptr) return "no memory for a mempool";
   if (std::string why = start_port(number_, pool_, tx_offloads); !why.empty()) return why;
   rx_ = static_cast<Mlx5RxQueue*>(rte_eth_fp_ops[number_].rxq.data[0]);
@@ -66,6 +68,11 @@ std::string Mlx5Port::open(uint64_t tx_offloads) {
   if (std::string why = check_tx(); !why.empty()) return why;
   redirect();
   return "";
+}
+
+// The driver frees the mbufs of both queues with them.
+Mlx5Port::~Mlx5Port() {
+  if (number_ != RTE_MAX_ETHPORTS) (void)rte_eth_dev_stop(number_);
 }
 
 // Each member that the race uses says something that is known from elsewhere.

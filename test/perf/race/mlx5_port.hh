@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mlx5Port: one receive and one send queue of DPDK's net_mlx5, as the driver itself makes them on a
 // device, whose doorbells go to a word of ours from then on: nobody but Nic works for them. One
-// thread; only open() allocates. The port stays until EAL is cleaned up.
+// thread; only open() allocates. The port is stopped in the end, for the next one.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,16 @@ std::string start_port(uint16_t port, rte_mempool* pool,
 
 class Mlx5Port {
  public:
-  // The first port of that driver. Returns an empty string, or what failed; also where the layouts
-  // of mlx5_abi.hh do not describe what the driver made.
+  Mlx5Port() = default;
+  Mlx5Port(const Mlx5Port&) = delete;
+  Mlx5Port& operator=(const Mlx5Port&) = delete;
+  ~Mlx5Port();
+  // The first port of that driver, which is stopped. Returns an empty string, or what failed; also
+  // where the layouts of mlx5_abi.hh do not describe what the driver made.
   std::string open(uint64_t tx_offloads);
   [[nodiscard]] const Rings& rings() const noexcept { return rings_; }
   [[nodiscard]] uint16_t number() const noexcept { return number_; }
+  [[nodiscard]] rte_mempool* pool() const noexcept { return pool_; }
   // Packets that the driver says it sent.
   [[nodiscard]] uint64_t sent() const noexcept { return tx_->packets; }
   // "Vector SSE, Empty + eMPW": the burst functions that the driver chose.
@@ -44,7 +49,7 @@ class Mlx5Port {
   uint16_t number_ = RTE_MAX_ETHPORTS;
   Mlx5RxQueue* rx_ = nullptr;
   Mlx5TxQueue* tx_ = nullptr;
-  rte_mempool* pool_ = nullptr;
+  rte_mempool* pool_ = nullptr;  // lives as long as the process: the driver keeps its keys
   Rings rings_;
   be32 send_record_{0};
   alignas(64) uint64_t doorbell_ = 0;

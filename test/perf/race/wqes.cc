@@ -149,7 +149,7 @@ std::string send_one(Wire& w, rte_mbuf* packet, Said& said) {
   const prm::lint::Findings found = prm::lint::check_wqe(wqe, prm::lint::QueueKind::raw_packet);
   if (!found.empty()) return "has a WQE that the linter finds fault with";
   said = decode(wqe);
-  (void)w.driver->nic->turn(0, 0);
+  w.driver->nic->complete();
   return "";
 }
 
@@ -212,7 +212,7 @@ std::string compare_wqes(uint32_t packets, uint32_t number) {
   const Form form = forms[number - 1];
   auto kilim = std::make_unique<KilimMbufs>();
   auto mlx5 = std::make_unique<Mlx5Mbufs>();
-  if (std::string why = kilim->open(true); !why.empty()) return "net_kilim: " + why;
+  if (std::string why = kilim->open(form.offloads()); !why.empty()) return "net_kilim: " + why;
   if (std::string why = mlx5->open(form.offloads()); !why.empty()) return why;
   rte_mempool* pool = rte_pktmbuf_pool_create("race_random", pool_mbufs, 0, 0,
                                               RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
