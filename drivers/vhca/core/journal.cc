@@ -103,8 +103,9 @@ int write_all(int fd, const char* text, std::size_t bytes) noexcept {
 // A line under construction; what does not fit is cut, the newline always fits.
 class Journal::Line {
  public:
+  // A text alone goes by "%s": distributions compile with -Werror=format-security.
   template <typename... Args>
-  void put(const char* format, Args... args) noexcept {
+  requires(sizeof...(Args) > 0) void put(const char* format, Args... args) noexcept {
     // snprintf() returns what it would have written; a cut line ends at the last byte but one.
     int n = std::snprintf(text_ + used_, sizeof text_ - 1 - used_, format, args...);
     if (n > 0) used_ += static_cast<std::size_t>(n);
@@ -227,10 +228,10 @@ void Journal::write_command(const Values& values, std::span<const std::byte> in)
   const Event& row = events[index(Kind::command)];
   open_line(line, format_, device_.data(), row.name);
   put_values(line, format_, row, values);
-  line.put(json(format_) ? R"(,"in":")" : " in=");
+  line.put("%s", json(format_) ? R"(,"in":")" : " in=");
   for (std::byte b : in.first(std::min(in.size(), command_bytes_shown)))
     line.put("%02x", static_cast<unsigned>(b));
-  if (json(format_)) line.put("\"}");
+  if (json(format_)) line.put("%s", "\"}");
   put(line);
   errno = saved;
 }
