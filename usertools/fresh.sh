@@ -4,9 +4,8 @@
 # it and types there what README says, as root and as an ordinary user. Prints the minutes of each command
 # and the processor's. What is committed counts; a change that is not is told.
 #
-# The root is a mount point in mount and pid namespaces of its own, since `ip netns exec` and the launcher,
-# where it mounts a sysfs, need one. A bare base is kept in ~/.cache/kilim for a week; it has minbase, ca-certificates
-# and git, and must not have a package of packages.txt. apt's sources and proxy are this machine's.
+# Its base (root.sh), which is kept for a week, has minbase, ca-certificates and git, and must not have a package
+# of packages.txt.
 #
 # Usage: usertools/fresh.sh [RELEASE] [--check | --device] [--build FOLDER | --use FOLDER] [--keep] [--may-skip]
 #   RELEASE          bookworm (default), trixie, sid
@@ -19,21 +18,19 @@
 #   --may-skip       a machine that cannot make such a root is told and is no failure
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/root.sh"
 
-check=no device=no build= use= keep=no may_skip=no
+check=no device=no build='' use='' keep=no
 others=()
 options "... check device build= use= keep" "may-skip" "$@"
 [ ${#words[@]} -gt 0 ] && may_skip=yes
-release=${others[0]:-bookworm}
 [ ${#others[@]} -le 1 ] || fail "one release at a time, not ${others[*]}"
-[[ $release =~ ^[a-z]+$ ]] || fail "$release is no release: bookworm, trixie or sid, for example"
+release_named "${others[0]:-bookworm}"
 [ -z "$build" ] || [ -z "$use" ] || fail "--build makes a root and --use goes on with one: not both at once"
 [ $device = no ] || [ "$check$build$use" = no ] || fail "--device installs, builds and runs by itself: neither --check, --build nor --use"
 exec < /dev/null
 
 HUGE_TOTAL=$HUGE/nr_hugepages
-TREE=/src/kilim                      # where the clone is in the root
-root=
 
 cleanup() {
   trap '' INT TERM HUP
@@ -45,108 +42,12 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# This machine cannot make a root: a failure, unless it was told otherwise.
-cannot() {
-  [ $may_skip = no ] && fail "$*; --may-skip makes this no failure"
-  say "fresh.sh: left out, since $*"
-  exit 0
-}
-
-# step NAME COMMAND...: the command, and what it took; its last lines where it failed.
-step() {
-  local name=$1 log code start=$EPOCHREALTIME TIMEFORMAT='%U %S' spent user system
-  shift
-  log=$(mktemp)
-  { time attend "$@" > "$log" 2>&1; code=$?; } 2> "$log.time"
-  read -r user system < "$log.time"
-  spent=$(awk -v a="$start" -v b="$EPOCHREALTIME" -v u="${user:-0}" -v s="${system:-0}" \
-    'BEGIN { printf "%.1f min, %.1f of a processor", (b - a) / 60, (u + s) / 60 }')
-  say "  $name: $spent$([ $code = 0 ] || echo ", FAILED with $code")"
-  [ $code = 0 ] || tail -25 "$log" >&2
-  rm -f "$log" "$log.time"
-  return $code
-}
-
-# enter USER COMMAND: the command by a shell of the root, in the clone, as this user. Whatever it leaves
-# behind ends with it.
-enter() {
-  unshare --mount --pid --fork --kill-child --propagation private bash -c '
-    set -e
-    mount --bind "$1" "$1"
-    mount -t proc proc "$1/proc"
-    mount --rbind /sys "$1/sys"
-    mount --rbind /dev "$1/dev"
-    mount -t tmpfs tmpfs "$1/run"
-    home=/root; [ "$2" = root ] || home=/home/$2
-    exec chroot "$1" setpriv --reuid="$2" --regid="$2" --init-groups env -i HOME="$home" USER="$2" \
-      PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" \
-      KILIM_CHECK="${KILIM_CHECK:-}" bash -c "cd $4 && $3"' enter "$root" "$1" "$2" "$TREE"
-}
-
-# The machine's own Debian archives, a line `URI SUITE` each, with RELEASE in the place of its own name.
-archives() {
-  local uri suite own
-  own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(ORIGIN) $(COMPONENT)' "Created-By: Packages" |
-    awk '$3 == "Debian" && $4 == "main" { print $1, $2 }' | sort -u |
-    while read -r uri suite; do
-      [ -n "$own" ] && suite=${suite/#"$own"/"$release"}
-      [ "$release" = sid ] && [ "$suite" != sid ] && continue   # has neither updates nor security
-      echo "$uri $suite"
-    done
-}
-
-proxies() {
-  local http=
-  eval "$(apt-config shell http Acquire::http::Proxy)"
-  [ -z "$http" ] || export http_proxy=${http_proxy:-$http}
-}
-
-# A base with a package that Kilim wants would prove nothing about that package.
-is_bare() {
-  local wanted found
-  wanted=$(grep -v '^#' "$ROOT/usertools/packages.txt" | awk '{ print $2 }' | sort -u)
-  # shellcheck disable=SC2086
-  found=$(dpkg-query --admindir "$1/var/lib/dpkg" -W -f '${Package} ${db:Status-Status}\n' $wanted 2> /dev/null |
-    awk '$2 == "installed" { print $1 }')
-  [ -z "$found" ] || fail "the base has ${found//$'\n'/, } of packages.txt, so it is not bare"
-}
-
-make_base() {
-  local list mirror
-  list=$(archives)
-  mirror=$(awk -v r="$release" '$2 == r { print $1; exit }' <<< "$list")
-  [ -n "$mirror" ] || cannot "apt knows no archive of Debian's from which $release could come (apt-get update?)"
-  rm -rf --one-file-system "$base.new"
-  mkdir -p "$base.new"
-  step "a bare $release" debootstrap --variant=minbase --include=ca-certificates,git "$release" "$base.new" "$mirror" ||
-    cannot "debootstrap could not make a root of $release"
-  awk '{ print "deb", $1, $2, "main" }' <<< "$list" > "$base.new/etc/apt/sources.list"
-  apt-config dump 'Acquire' | grep -i '::proxy' > "$base.new/etc/apt/apt.conf.d/90proxy"
-  rm -rf --one-file-system "$base"
-  mv "$base.new" "$base"
-  touch "$base"
-}
-
-# The base of the release, not older than a week.
-base_of() {
-  base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kilim/$release
-  [ -n "$(find "$base" -maxdepth 0 -mtime -7 2> /dev/null)" ] || make_base
-  is_bare "$base"
-}
-
 make_root() {
-  is_root || cannot "only root may make a root"
-  unshare --mount --pid --fork true 2> /dev/null || cannot "this kernel gives no mount and pid namespaces"
-  (need_packages fresh) || cannot "debootstrap is not here"
-  proxies
   base_of
   root=$(realpath -m "${build:-$(mktemp -d "${TMPDIR:-/var/tmp}/kilim-fresh.XXXXXX")}")
   mkdir -p "$root"
   [ -z "$(ls -A "$root")" ] || { local full=$root && root= && fail "$full is not empty"; }
-  cp -a --reflink=auto "$base/." "$root"
-  cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-  mkdir -p "$root/${TREE%/*}"
+  copy_root "$base" "$root"
   git clone -q --no-hardlinks "$ROOT" "$root$TREE" || fail "cannot clone $ROOT"
   [ -z "$(git -C "$ROOT" status --porcelain -uno)" ] || say "what is not committed in $ROOT is not tried"
   chroot "$root" useradd --create-home newcomer || fail "cannot make a user in the root"

@@ -135,15 +135,17 @@ options() {
 # Installs the packages of the given kinds (build, run, check) that are not there yet. A signal waits for
 # apt-get to end, since dpkg stopped in the middle leaves a machine to be repaired.
 need_packages() {
-  local kinds="$*" kind name missing=()
-  while read -r kind name; do
+  local kinds="$*" kind name only missing=() own
+  own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+  while read -r kind name only; do
     case " $kinds " in *" $kind "*) ;; *) continue ;; esac
+    [[ -z $only || " $only " == *" $own "* ]] || continue
     dpkg-query -W -f '${db:Status-Status}' "$name" 2> /dev/null | grep -qx installed ||
       missing+=("$name")
   done < <(grep -v '^#' "$ROOT/usertools/packages.txt")
   [ ${#missing[@]} = 0 ] && return 0
   if ! command -v apt-get > /dev/null; then
-    fail "no apt-get here; install what Debian 12 calls ${missing[*]} and run this again"
+    fail "no apt-get here; install what Debian calls ${missing[*]} and run this again"
   fi
   is_root || fail "not installed, and only root may install it: apt-get install ${missing[*]}"
   say "installing ${missing[*]}"
@@ -192,7 +194,7 @@ return_hugepages() {
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 # configure FOLDER OPTION...: a Meson folder with these options, made anew if it cannot be used. An option
-# behind `new:` counts only where the folder is made. gold links seven times as quickly as ld.
+# behind `new:` counts only where the folder is made. gold, where it is, links seven times as quickly as ld.
 configure() {
   local folder=$1 log word old=("-Dcpp_args=") new=()
   for word in "${@:2}"; do
@@ -205,7 +207,8 @@ configure() {
   if ! { [ -f "$folder/build.ninja" ] && meson configure "$folder" "${old[@]}" > "$log" 2>&1 &&
     ninja -C "$folder" build.ninja >> "$log" 2>&1; }; then   # reads changed build files anew
     rm -rf "$folder"
-    if ! CC_LD=gold CXX_LD=gold meson setup "$folder" "$ROOT" "${new[@]}" "${old[@]}" > "$log" 2>&1 < /dev/null; then
+    ! command -v ld.gold > /dev/null || export CC_LD=gold CXX_LD=gold
+    if ! meson setup "$folder" "$ROOT" "${new[@]}" "${old[@]}" > "$log" 2>&1 < /dev/null; then
       tail -30 "$log" >&2
       rm -f "$log"
       return 1

@@ -24,7 +24,7 @@ def said(*words, **more):
 
 def wanted(root, kinds):
     with open(os.path.join(root, "usertools/packages.txt"), encoding="utf-8") as f:
-        rows = [line.split() for line in f if line.strip() and not line.startswith("#")]
+        rows = [line.split()[:2] for line in f if line.strip() and not line.startswith("#")]
     return [name for kind, name in rows if kind in kinds.split(",")]
 
 
