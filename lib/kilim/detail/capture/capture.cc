@@ -11,10 +11,10 @@
 
 #include <rte_cycles.h>
 #include <rte_lcore.h>
-#include <rte_ring.h>
 #include <time.h>
 
 #include "kilim/detail/base/cacheline.hh"
+#include "kilim/detail/base/dpdk.hh"
 #include "kilim/detail/base/units.hh"
 #include "kilim/detail/pool/chain.hh"
 #include "kilim/detail/port/registry.hh"
@@ -86,11 +86,7 @@ Status Capture::make() {
     (void)rte_ring_enqueue(free_.get(), memory_.data() + i * stride);
   began_tsc_ = rte_rdtsc();
   began_ns_ = now_ns();
-  auto write = [](void* self) -> void* {
-    static_cast<Capture*>(self)->write_all();
-    return nullptr;
-  };
-  if (rte_ctrl_thread_create(&writer_, "kilim-capture", nullptr, write, this) != 0)
+  if (!start_control_thread<&Capture::write_all>(writer_, "kilim-capture", *this))
     return Error{EAGAIN, "no thread to write the capture"};
   running_ = true;
   tap_ = {this,

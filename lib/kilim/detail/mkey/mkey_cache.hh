@@ -6,10 +6,9 @@
 
 #include <cstdint>
 
-#include <rte_ring.h>
-
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/cacheline.hh"
+#include "kilim/detail/base/dpdk.hh"
 #include "kilim/detail/base/owner.hh"
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/mkey/mkey_pool.hh"

@@ -9,9 +9,8 @@
 #include <memory>
 #include <span>
 
-#include <rte_ring.h>
-
 #include "kilim/detail/base/cold.hh"
+#include "kilim/detail/base/dpdk.hh"
 #include "kilim/detail/base/result.hh"
 #include "kilim/detail/mkey/mkey.hh"
 #include "kilim/detail/mr/mkey_source.hh"

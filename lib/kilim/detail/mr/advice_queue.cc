@@ -5,10 +5,8 @@
 #include <cerrno>
 #include <vector>
 
-#include <rte_ring.h>
-#include <rte_ring_elem.h>
-
 #include "kilim/detail/base/cacheline.hh"
+#include "kilim/detail/base/dpdk.hh"
 
 namespace kilim::inline v1::mr {
 namespace {

@@ -11,11 +11,10 @@
 #include <memory>
 #include <span>
 
-#include <rte_ring_elem.h>
-
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/cacheline.hh"
 #include "kilim/detail/base/cold.hh"
+#include "kilim/detail/base/dpdk.hh"
 #include "kilim/detail/base/outlived.hh"
 #include "kilim/detail/base/owner.hh"
 #include "kilim/detail/base/result.hh"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <rte_telemetry.h>
+#include "kilim/detail/base/dpdk.hh"
 
 namespace kilim::inline v1::telemetry {
 namespace {
@@ -36,7 +36,7 @@ Dict::Dict(rte_tel_data* data) noexcept : data_(data) {
 }
 
 void Dict::number(std::string_view name, uint64_t value) const {
-  if (data_ != nullptr) (void)rte_tel_data_add_dict_u64(data_, key_of(name).c_str(), value);
+  if (data_ != nullptr) (void)add_dict_number(data_, key_of(name).c_str(), value);
 }
 
 void Dict::text(std::string_view name, std::string_view value) const {

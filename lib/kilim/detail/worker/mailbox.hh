@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include <rte_ring_elem.h>
-
+#include "kilim/detail/base/dpdk.hh"
 #include "kilim/detail/base/result.hh"
 
 namespace kilim::inline v1::worker {
