@@ -29,6 +29,9 @@ ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
 SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
 OWN_NAMES = ("test/support/", "test/oracle/", "test/perf/race/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+# Which DPDK it is: what differs between its releases is data or an overload (ADR 0111).
+DPDK_VERSION = re.compile(r"\b(RTE_VERSION|RTE_VERSION_NUM|KILIM_DPDK_SINCE)\b")
+DPDK_SEAM = ("lib/kilim/detail/base/dpdk.hh", "drivers/net/kilim/dpdk_abi.hh")
 # The part of a library room that is nobody else's.
 INNER = re.compile(r"\b((?:\w+::)+)detail\b")
 FENCE = re.compile(r"\b(atomic_thread_fence|atomic_signal_fence|_mm_[slm]fence|__sync_synchronize|"
@@ -213,6 +216,8 @@ class Checker:
             self.comparisons(path, code)
         if path != "lib/kilim/detail/base/barrier.hh" and path.split("/")[0] != "test":
             self.fences(path, text)
+        if path not in DPDK_SEAM:
+            self.versions(path, code)
         for number, what in endings.check(path, text):
             self.report(path, number, what)
         if room and path.split("/")[0] != "test":
@@ -308,6 +313,11 @@ class Checker:
             for m in INNER.finditer(line):
                 if others & set(m.group(1).split("::")):
                     self.report(path, number, f"{m.group(0)} is another room's own: it needs a name outside detail")
+
+    def versions(self, path, code):
+        for number, line in enumerate(code.splitlines(), 1):
+            if DPDK_VERSION.search(line):
+                self.report(path, number, "asks which DPDK it is: base/dpdk.hh and net/kilim/dpdk_abi.hh alone do")
 
     def fences(self, path, text):
         kept = source.blank(text, keep_includes=True)

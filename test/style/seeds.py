@@ -74,6 +74,7 @@ SEEDS = (
     ("the kernel's ABI in the library", PORT, "#include <rdma/mlx5-abi.h>\n", "guarded"),
     ("DPDK in the device", "drivers/vhca/hca/hca.hh", "#include <rte_eal.h>\n", "guarded"),
     ("CUnit outside tests", BASE, "#include <CUnit/CUnit.h>\n", "guarded"),
+    ("a version of DPDK outside the seam", PORT, "#if RTE_VERSION >= 7\n#endif\n", "asks which DPDK"),
     ("an include of nothing", BASE, '#include "kilim/detail/base/gone.hh"\n', "no file of the project"),
     ("a file without a room", "lib/kilim/attic/x.hh", "=" + HEAD, "without a room"),
     ("a long file", BASE, "\n" * 400, "at most 400"),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of DPDK 22.11's driver interface that a virtual device driver of EAL needs, for systems
-// without DPDK's driver SDK (doc/decisions/0007): the layouts of four structures, the first members
-// of a bus, and two functions that librte_bus_vdev.so.23 exports under the version INTERNAL. Order
-// and types of the members are DPDK's ABI; the comments are ours. If the SDK is installed, its
-// headers are used instead (KILIM_DPDK_DRIVER_SDK).
+// The part of DPDK's driver interface that a virtual device driver of EAL needs, for systems
+// without DPDK's driver SDK (doc/decisions/0007): the layouts of four structures, which are the
+// same from 22.11 to 25.11, and two functions that librte_bus_vdev exports under the version
+// INTERNAL. Order and types of the members are DPDK's ABI; the comments are ours. If the SDK is
+// installed, its headers are used instead (KILIM_DPDK_DRIVER_SDK). KILIM_DPDK_SINCE() comes with
+// it, for drivers.
 #pragma once
+
+#include "kilim/detail/base/dpdk.hh"
 
 #ifdef KILIM_DPDK_DRIVER_SDK
 
@@ -20,11 +23,10 @@
 #include <rte_dev.h>
 #include <rte_devargs.h>
 #include <rte_os.h>
-#include <rte_version.h>
 #include <sys/queue.h>
 
-#if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0) || RTE_VERSION >= RTE_VERSION_NUM(23, 0, 0, 0)
-#error "drivers/net/kilim/dpdk_abi.hh describes DPDK 22.11; install DPDK's driver headers instead"
+#if !KILIM_DPDK_SINCE(22, 11) || KILIM_DPDK_SINCE(26, 0)
+#error "net/kilim/dpdk_abi.hh describes DPDK 22.11 to 25.11: install one of them"
 #endif
 
 extern "C" {
@@ -63,20 +65,6 @@ struct rte_vdev_driver {
   int (*dma_map)(rte_vdev_device* device, void* address, uint64_t iova, std::size_t bytes);
   int (*dma_unmap)(rte_vdev_device* device, void* address, uint64_t iova, std::size_t bytes);
   uint32_t drv_flags;
-};
-
-// The first members of a bus (DPDK bus_driver.h). parse() returns 0 if one of the bus's drivers
-// would take a device of this name.
-struct rte_bus {
-  RTE_TAILQ_ENTRY(rte_bus) next;
-  const char* name;
-  int (*scan)();
-  int (*probe)();
-  rte_device* (*find_device)(const rte_device* start,
-                             int (*compare)(const rte_device*, const void*), const void* data);
-  int (*plug)(rte_device* device);
-  int (*unplug)(rte_device* device);
-  int (*parse)(const char* name, void* address);
 };
 
 void rte_vdev_register(rte_vdev_driver* driver);

@@ -4,6 +4,8 @@
 // This file has the only constructor function, because DPDK requires it of a driver; it offers the
 // telemetry commands too.
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "kilim/detail/telemetry/endpoints.hh"
 #include "net/kilim/devargs.hh"
 #include "net/kilim/dpdk_abi.hh"
+#include "net/kilim/dpdk_check.hh"
 #include "net/kilim/ethdev.hh"
 #include "net/kilim/native.hh"
 
@@ -24,8 +27,9 @@ namespace kilim::net {
 namespace {
 
 constexpr const char* driver_name = "net_kilim";
+constexpr const char* log_name = "pmd.net.kilim";
 
-int log_type = RTE_LOGTYPE_USER1;
+int log_type_number = RTE_LOGTYPE_USER1;
 
 struct Probed {
   std::string hca;
@@ -43,8 +47,7 @@ std::vector<Probed>& ports() {
 // would take for a device that is plugged in already, and well (DPDK lib/eal/common/
 // eal_common_dev.c, rte_dev_probe()).
 int refuse(const char* name, const Error& e, const char* about) {
-  rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s%s: %s\n", name, about, e.what,
-          std::strerror(e.code));
+  rte_log(RTE_LOG_ERR, log_type(), "%s: %s%s: %s\n", name, about, e.what, std::strerror(e.code));
   return e.code == EEXIST ? -EBUSY : -e.code;
 }
 
@@ -57,13 +60,17 @@ std::string default_hca(const char* name) {
 int probe(rte_vdev_device* vdev) {
   const char* name = vdev->device.name;
   const char* text = vdev->device.devargs == nullptr ? "" : vdev->device.devargs->args;
+  if (const std::string why = why_not_here(); !why.empty()) {
+    rte_log(RTE_LOG_ERR, log_type(), "%s: %s\n", name, why.c_str());
+    return -ENOTSUP;
+  }
   if (rte_eal_process_type() != RTE_PROC_PRIMARY) {
     if (attach_secondary(*vdev) == 0) return 0;
     return refuse(name, {ENODEV, "the primary process has no such Kilim port"}, "");
   }
   auto parsed = parse_devargs(text);
   if (const auto* error = std::get_if<DevargsError>(&parsed)) {
-    rte_log(RTE_LOG_ERR, static_cast<uint32_t>(log_type), "%s: %s\n", name, error->why.c_str());
+    rte_log(RTE_LOG_ERR, log_type(), "%s: %s\n", name, error->why.c_str());
     return -EINVAL;
   }
   Devargs& args = std::get<Devargs>(parsed);
@@ -133,16 +140,24 @@ rte_vdev_driver driver{};
 
 // True: the process has this driver already. That happens if the driver is linked into the program,
 // and EAL then loads the plugin, which brings the same driver in libkilim.so. Only the first one is
-// registered, so that the program's own rte_pmd_kilim_*() functions find the ports.
+// registered, so that the program's own rte_pmd_kilim_*() functions find the ports. The driver's
+// log type tells, since the layout of a bus, which could be asked, changes with DPDK's releases.
 bool is_there_already() {
-  const rte_bus* bus = rte_bus_find_by_name("vdev");
-  return bus != nullptr && bus->parse(driver_name, nullptr) == 0;
+  char* names = nullptr;
+  std::size_t bytes = 0;
+  FILE* const list = open_memstream(&names, &bytes);
+  if (list == nullptr) return false;
+  rte_log_list_types(list, "");
+  (void)std::fclose(list);
+  const bool found = std::strstr(names, log_name) != nullptr;
+  std::free(names);
+  return found;
 }
 
 [[gnu::constructor]] void register_driver() {
   if (is_there_already()) return;
-  log_type = rte_log_register_type_and_pick_level("pmd.net.kilim", RTE_LOG_NOTICE);
-  if (log_type < 0) log_type = RTE_LOGTYPE_USER1;
+  log_type_number = rte_log_register_type_and_pick_level(log_name, RTE_LOG_NOTICE);
+  if (log_type_number < 0) log_type_number = RTE_LOGTYPE_USER1;
   driver.driver.name = driver_name;
   driver.probe = probe;
   driver.remove = remove;
@@ -157,6 +172,11 @@ kilim_port* handle_of(port::Port* p) {
 }
 
 }  // namespace
+
+uint32_t log_type() noexcept {
+  return static_cast<uint32_t>(log_type_number);
+}
+
 }  // namespace kilim::net
 
 extern "C" {

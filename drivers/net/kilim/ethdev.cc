@@ -43,7 +43,7 @@ Ethdev::~Ethdev() {
 }
 
 int Ethdev::refuse(const Error& e) const noexcept {
-  rte_log(RTE_LOG_ERR, RTE_LOGTYPE_PMD, "%s: %s\n", port_.name().c_str(), e.what);
+  rte_log(RTE_LOG_ERR, log_type(), "%s: %s\n", port_.name().c_str(), e.what);
   return -(e.code == 0 ? EIO : e.code);
 }
 

@@ -242,17 +242,27 @@ extern const rte_flow_ops ethdev_flow_ops;
 
 inline constexpr uint32_t around_mtu = RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;  // of a frame
 
+// What all messages of the driver are logged as (net/kilim/driver.cc).
+uint32_t log_type() noexcept;
+
 // In a secondary process: attaches to the port that the primary process has. ENODEV.
 int attach_secondary(rte_vdev_device& vdev) noexcept;
 
 // Statistics, which any process reads (net/kilim/ethdev_stats.cc).
-int read_stats(rte_eth_dev* dev, rte_eth_stats* stats);
+struct QueueSums {
+  uint64_t packets, bytes, errors;
+};
+QueueSums rx_sums(const rte_eth_dev* dev, int queue) noexcept;
+QueueSums tx_sums(const rte_eth_dev* dev, int queue) noexcept;
+// All but the counts of each queue, whose place differs (ethdev_ops_abi.hh).
+void read_sums(rte_eth_dev* dev, rte_eth_stats& stats) noexcept;
 int read_xstats(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count);
 int read_xstat_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned count);
 int reset_stats(rte_eth_dev* dev);
 
 // What a port tells (net/kilim/ethdev_info.cc).
-const uint32_t* tell_types(rte_eth_dev* dev);
+// RTE_PTYPE_UNKNOWN is the last one.
+std::span<const uint32_t> packet_types() noexcept;
 int tell_rx_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode);
 int tell_tx_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode);
 
@@ -263,7 +273,7 @@ int update_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entri
 int tell_reta(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t entries);
 
 // Descriptors (net/kilim/ethdev_run.cc).
-uint32_t count_rx(void* queue);
+uint32_t waiting_packets(const void* queue) noexcept;  // 0 for a queue that is null
 int rx_status(void* queue, uint16_t offset);
 int tx_status(void* queue, uint16_t offset);
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of DPDK 22.11's ABI between librte_ethdev and its drivers, for systems without DPDK's
-// driver SDK (doc/decisions/0007, 0041): the structures of a port, the table of its operations and
-// of its flow rules, and the functions that librte_ethdev.so.23 and librte_eal.so.23 export under
-// the version INTERNAL. Names, order and types are DPDK's ABI; operations that no Kilim port has
-// are places without a name. test/net/ethdev_abi_ut.cc asks the running library about each.
+// The part of DPDK's ABI between librte_ethdev and its drivers, for systems without DPDK's driver
+// SDK (doc/decisions/0007, 0041, 0111): the structures of a port, the table of its operations and
+// of its flow rules, and the functions that librte_ethdev and librte_eal export under the version
+// INTERNAL. Names, order and types are DPDK's ABI; operations that no Kilim port has are places
+// without a name. What differs between releases comes from net/kilim/dpdk_releases.hh.
+// test/net/ethdev_abi_ut.cc asks the running library about each.
 #pragma once
 
 #include "net/kilim/dpdk_abi.hh"
+#include "net/kilim/dpdk_releases.hh"
 
 #ifdef KILIM_DPDK_DRIVER_SDK
 
@@ -16,10 +18,31 @@
 #else
 
 #include <cstdio>
+#include <type_traits>
 
 #include <rte_ethdev.h>
 #include <rte_flow.h>
 #include <rte_interrupts.h>
+
+namespace kilim::net {
+
+// `count` functions in a row of which Kilim has none; without any it takes no room. `Where` keeps
+// rows of one structure different types, so that two empty ones may lie at one offset.
+template <unsigned count, int where>
+struct Places {
+  void (*at[count])();
+};
+template <int where>
+struct Places<0, where> {};
+
+}  // namespace kilim::net
+
+// The counts of each queue, which 25.11 took out of rte_eth_stats (DPDK ethdev_driver.h).
+struct eth_queue_stats {
+  static constexpr unsigned queues = 16;  // RTE_ETHDEV_QUEUE_STAT_CNTRS
+  uint64_t q_ipackets[queues], q_opackets[queues], q_ibytes[queues], q_obytes[queues];
+  uint64_t q_errors[queues];
+};
 
 extern "C" {
 
@@ -66,10 +89,13 @@ struct rte_eth_dev {
   eth_tx_prep_t tx_pkt_prepare;
   eth_rx_queue_count_t rx_queue_count;
   eth_rx_descriptor_status_t rx_descriptor_status;
+  [[no_unique_address]] kilim::net::Places<kilim::net::built_for.tx_counts, 0> tx_counts;
   eth_tx_descriptor_status_t tx_descriptor_status;
+  [[no_unique_address]] kilim::net::Places<kilim::net::built_for.recycling, 1> recycling;
   rte_eth_dev_data* data;
   void* process_private;
   const eth_dev_ops* dev_ops;
+  [[no_unique_address]] kilim::net::Places<kilim::net::built_for.flow_fast_path, 2> flow_fast_path;
   rte_device* device;
   rte_intr_handle* intr_handle;
   rte_eth_dev_cb_list link_intr_cbs;
@@ -78,6 +104,7 @@ struct rte_eth_dev {
   rte_eth_dev_state state;
   void* security_ctx;
 } __rte_cache_aligned;
+static_assert(sizeof(void*) != 8 || sizeof(rte_eth_dev) == kilim::net::built_for.port_bytes);
 
 struct rte_flow_ops;
 
@@ -86,9 +113,16 @@ struct eth_dev_ops {
   using Op = int (*)(rte_eth_dev* dev);
   using OpOfQueue = int (*)(rte_eth_dev* dev, uint16_t queue);
   using NoOp = void (*)();
+  using Stats = int (*)(rte_eth_dev* dev, rte_eth_stats* stats);
+  using StatsApart = int (*)(rte_eth_dev* dev, rte_eth_stats* stats, eth_queue_stats* queues);
+  using Types = const uint32_t* (*)(rte_eth_dev* dev);
+  using CountedTypes = const uint32_t* (*)(rte_eth_dev* dev, size_t* count);
+  // Places that not every release has.
+  static constexpr const kilim::net::DpdkRelease& has = kilim::net::built_for;
 
   Op dev_configure, dev_start, dev_stop, dev_set_link_up, dev_set_link_down, dev_close, dev_reset;
   int (*link_update)(rte_eth_dev* dev, int wait);
+  [[no_unique_address]] kilim::net::Places<has.speed_lanes, 0> speed_lanes;
   Op is_removed;
 
   Op promiscuous_enable, promiscuous_disable, allmulticast_enable, allmulticast_disable;
@@ -98,7 +132,7 @@ struct eth_dev_ops {
   int (*set_mc_addr_list)(rte_eth_dev* dev, rte_ether_addr* macs, uint32_t count);
   int (*mtu_set)(rte_eth_dev* dev, uint16_t mtu);
 
-  int (*stats_get)(rte_eth_dev* dev, rte_eth_stats* stats);
+  std::conditional_t<has.queues_apart, StatsApart, Stats> stats_get;
   Op stats_reset;
   int (*xstats_get)(rte_eth_dev* dev, rte_eth_xstat* stats, unsigned count);
   Op xstats_reset;
@@ -108,10 +142,11 @@ struct eth_dev_ops {
   int (*dev_infos_get)(rte_eth_dev* dev, rte_eth_dev_info* info);
   void (*rxq_info_get)(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info);
   void (*txq_info_get)(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info);
+  [[no_unique_address]] kilim::net::Places<has.recycled_rxq, 1> recycled_rxq;
   int (*rx_burst_mode_get)(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode);
   int (*tx_burst_mode_get)(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode);
   int (*fw_version_get)(rte_eth_dev* dev, char* text, size_t bytes);
-  const uint32_t* (*dev_supported_ptypes_get)(rte_eth_dev* dev);
+  std::conditional_t<has.counts_types, CountedTypes, Types> dev_supported_ptypes_get;
   NoOp dev_ptypes_set;
 
   int (*vlan_filter_set)(rte_eth_dev* dev, uint16_t vlan, int on);
@@ -139,17 +174,21 @@ struct eth_dev_ops {
 
   NoOp registers_and_eeprom[6];
   int (*flow_ops_get)(rte_eth_dev* dev, const rte_flow_ops** ops);
-  NoOp get_dcb_info, timesync[7];
+  NoOp get_dcb_info;
+  kilim::net::Places<has.timesync, 2> timesync;
   int (*read_clock)(rte_eth_dev* dev, uint64_t* ticks);
   int (*xstats_get_by_id)(rte_eth_dev* dev, const uint64_t* ids, uint64_t* values, unsigned count);
   int (*xstats_get_names_by_id)(rte_eth_dev* dev, const uint64_t* ids, rte_eth_xstat_name* names,
                                 unsigned count);
+  [[no_unique_address]] kilim::net::Places<has.xstats_counters, 3> xstats_counters;
   NoOp managers[2], pool_ops_supported, hairpin[3], fec[3], hairpin_peers[6], get_monitor_addr,
       representor_info_get, rx_metadata_negotiate, ip_reassembly[3], buffer_split;
   int (*eth_dev_priv_dump)(rte_eth_dev* dev, FILE* file);
   NoOp thresholds[2], descriptor_dumps[2], congestion[4];
+  [[no_unique_address]] kilim::net::Places<has.aggregated_ports, 4> aggregated_ports;
+  [[no_unique_address]] kilim::net::Places<has.restore_flags, 5> restore_flags;
 };
-static_assert(sizeof(void*) != 8 || sizeof(eth_dev_ops) == 113 * 8);
+static_assert(sizeof(eth_dev_ops) == kilim::net::built_for.ops * sizeof(eth_dev_ops::NoOp));
 
 // The operations of flow rules (DPDK rte_flow_driver.h, struct rte_flow_ops).
 struct rte_flow_ops {
@@ -168,7 +207,7 @@ struct rte_flow_ops {
   int (*push)(rte_eth_dev* dev, uint32_t queue, rte_flow_error* error);
   int (*pull)(rte_eth_dev* dev, uint32_t queue, rte_flow_op_result results[], uint16_t count,
               rte_flow_error* error);
-  eth_dev_ops::NoOp others[8];  // more than there are: all null
+  eth_dev_ops::NoOp others[40];  // more than there are: all null
 };
 
 rte_eth_dev* rte_eth_dev_allocate(const char* name);

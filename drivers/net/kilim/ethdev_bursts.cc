@@ -8,7 +8,7 @@
 #include <rte_interrupts.h>
 #include <rte_malloc.h>
 
-#include "net/kilim/ethdev.hh"
+#include "net/kilim/ethdev_ops_abi.hh"
 #include "net/kilim/mbuf_strides.hh"
 
 namespace kilim::net {
@@ -103,7 +103,7 @@ void Ethdev::choose_bursts() noexcept {
   dev_->rx_pkt_burst = select_mbuf_rx(form(), polled());
   dev_->tx_pkt_burst = select_mbuf_tx(polled());
   dev_->tx_pkt_prepare = prepare_mbuf_tx;
-  dev_->rx_queue_count = count_rx;
+  dev_->rx_queue_count = count_rx<>;
   dev_->rx_descriptor_status = rx_status;
   dev_->tx_descriptor_status = tx_status;
   // Lcores of a started port call what stands here; rte_eth_dev_start() copies it otherwise.

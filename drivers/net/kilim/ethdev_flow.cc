@@ -134,13 +134,15 @@ FlowRefusal read_ipv4(const rte_flow_item& item, flow::Match& match) {
 
 FlowRefusal read_ipv6(const rte_flow_item& item, flow::Match& match) {
   rte_flow_item_ipv6 usual{};
-  std::memset(usual.hdr.src_addr, 0xff, sizeof usual.hdr.src_addr);
-  std::memset(usual.hdr.dst_addr, 0xff, sizeof usual.hdr.dst_addr);
+  std::memset(&usual.hdr.src_addr, 0xff, sizeof usual.hdr.src_addr);
+  std::memset(&usual.hdr.dst_addr, 0xff, sizeof usual.hdr.dst_addr);
   Words<rte_flow_item_ipv6> w;
   if (FlowRefusal r = words_of(item, usual, w); r.code != 0) return r;
   flow::Ipv6& ip = match.ipv6.emplace();
-  ip.src = bytes_of<16>(w.value.hdr.src_addr, w.mask.hdr.src_addr);
-  ip.dst = bytes_of<16>(w.value.hdr.dst_addr, w.mask.hdr.dst_addr);
+  // An array until 23.11, a structure of one from 24.11 on.
+  const auto bytes = [](const auto& address) { return reinterpret_cast<const uint8_t*>(&address); };
+  ip.src = bytes_of<16>(bytes(w.value.hdr.src_addr), bytes(w.mask.hdr.src_addr));
+  ip.dst = bytes_of<16>(bytes(w.value.hdr.dst_addr), bytes(w.mask.hdr.dst_addr));
   ip.protocol = number_of(w.value.hdr.proto, w.mask.hdr.proto);
   ip.hop_limit = number_of(w.value.hdr.hop_limits, w.mask.hdr.hop_limits);
   const flow::Masked<uint32_t> word = long_number_of(w.value.hdr.vtc_flow, w.mask.hdr.vtc_flow);
@@ -148,7 +150,8 @@ FlowRefusal read_ipv6(const rte_flow_item& item, flow::Match& match) {
       number_of(static_cast<uint8_t>(word.value >> 20), static_cast<uint8_t>(word.mask >> 20));
   ip.label = {word.value & 0xfffff, word.mask & 0xfffff};
   if (w.mask.has_frag_ext != 0) ip.fragment = w.value.has_frag_ext != 0;
-  std::memset(w.mask.hdr.src_addr, 0, 2 * sizeof w.mask.hdr.src_addr);
+  std::memset(&w.mask.hdr.src_addr, 0, sizeof w.mask.hdr.src_addr);
+  std::memset(&w.mask.hdr.dst_addr, 0, sizeof w.mask.hdr.dst_addr);
   w.mask.hdr.proto = w.mask.hdr.hop_limits = 0;
   w.mask.hdr.vtc_flow &= be32{0xf0000000}.raw();
   w.mask.has_frag_ext = 0;

@@ -69,21 +69,21 @@ int Ethdev::fill_info(rte_eth_dev_info& info) noexcept {
   return 0;
 }
 
-const uint32_t* tell_types(rte_eth_dev*) {
-  static const uint32_t types[] = {RTE_PTYPE_L2_ETHER,
-                                   RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
-                                   RTE_PTYPE_L3_IPV6_EXT_UNKNOWN,
-                                   RTE_PTYPE_L4_NONFRAG,
-                                   RTE_PTYPE_L4_FRAG,
-                                   RTE_PTYPE_L4_TCP,
-                                   RTE_PTYPE_L4_UDP,
-                                   RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN,
-                                   RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN,
-                                   RTE_PTYPE_INNER_L4_NONFRAG,
-                                   RTE_PTYPE_INNER_L4_FRAG,
-                                   RTE_PTYPE_INNER_L4_TCP,
-                                   RTE_PTYPE_INNER_L4_UDP,
-                                   RTE_PTYPE_UNKNOWN};
+std::span<const uint32_t> packet_types() noexcept {
+  static constexpr uint32_t types[] = {RTE_PTYPE_L2_ETHER,
+                                       RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
+                                       RTE_PTYPE_L3_IPV6_EXT_UNKNOWN,
+                                       RTE_PTYPE_L4_NONFRAG,
+                                       RTE_PTYPE_L4_FRAG,
+                                       RTE_PTYPE_L4_TCP,
+                                       RTE_PTYPE_L4_UDP,
+                                       RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN,
+                                       RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN,
+                                       RTE_PTYPE_INNER_L4_NONFRAG,
+                                       RTE_PTYPE_INNER_L4_FRAG,
+                                       RTE_PTYPE_INNER_L4_TCP,
+                                       RTE_PTYPE_INNER_L4_UDP,
+                                       RTE_PTYPE_UNKNOWN};
   return types;
 }
 

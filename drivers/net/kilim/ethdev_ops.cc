@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "net/kilim/ethdev.hh"
+#include "net/kilim/ethdev_ops_abi.hh"
 
 namespace kilim::net {
 namespace {

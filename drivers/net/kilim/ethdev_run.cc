@@ -173,7 +173,7 @@ bool Ethdev::bring_back_tx(EthdevTx& tx) noexcept {
 
 // A number that is no queue's comes to these three as null: librte_ethdev looks at it in debug
 // builds alone.
-uint32_t count_rx(void* queue) {
+uint32_t waiting_packets(const void* queue) noexcept {
   if (queue == nullptr) return 0;
   const auto& q = *static_cast<const MbufRx*>(queue);
   run_device(q);

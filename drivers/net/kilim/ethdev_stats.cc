@@ -114,45 +114,47 @@ void Ethdev::update_port_counts() noexcept {
   }
 }
 
+QueueSums rx_sums(const rte_eth_dev* dev, int queue) noexcept {
+  const SharedPort& s = shared_of(dev);
+  const RxCounts &now = s.rx[queue], &base = s.rx_base[queue];
+  return {since(now.packets, base.packets), since(now.bytes, base.bytes),
+          since(now.errors, base.errors)};
+}
+
+QueueSums tx_sums(const rte_eth_dev* dev, int queue) noexcept {
+  const SharedPort& s = shared_of(dev);
+  const TxCounts &now = s.tx[queue], &base = s.tx_base[queue];
+  return {since(now.packets, base.packets), since(now.bytes, base.bytes),
+          since(now.errors, base.errors) + since(now.lost, base.lost)};
+}
+
 // A frame that is lost in front of the queues is missed where there was no room, an error where it
 // was none. The native port's packets count too: a program that uses it has no other ethdev.
-int read_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
+void read_sums(rte_eth_dev* dev, rte_eth_stats& stats) noexcept {
   if (is_primary()) ethdev_of(dev).update_port_counts();
   const SharedPort& s = shared_of(dev);
   const port::PortStats port = read_of_port(s);
-  stats->ipackets = port.rx_packets;
-  stats->ibytes = port.rx_bytes;
-  stats->opackets = port.tx_packets;
-  stats->obytes = port.tx_bytes;
-  stats->ierrors = port.all_rx_errors();
-  stats->oerrors = port.all_tx_errors();
-  stats->imissed = port.rx_missed;
-  stats->rx_nombuf = port.rx_no_buffer;
+  stats.ipackets = port.rx_packets;
+  stats.ibytes = port.rx_bytes;
+  stats.opackets = port.tx_packets;
+  stats.obytes = port.tx_bytes;
+  stats.ierrors = port.all_rx_errors();
+  stats.oerrors = port.all_tx_errors();
+  stats.imissed = port.rx_missed;
+  stats.rx_nombuf = port.rx_no_buffer;
   for (int q = 0; q < dev->data->nb_rx_queues; q++) {
-    const RxCounts &now = s.rx[q], &base = s.rx_base[q];
-    const uint64_t packets = since(now.packets, base.packets);
-    const uint64_t bytes = since(now.bytes, base.bytes), errors = since(now.errors, base.errors);
-    stats->ipackets += packets;
-    stats->ibytes += bytes;
-    stats->ierrors += errors;
-    stats->rx_nombuf += since(now.no_mbuf, base.no_mbuf);
-    if (q >= RTE_ETHDEV_QUEUE_STAT_CNTRS) continue;
-    stats->q_ipackets[q] = packets;
-    stats->q_ibytes[q] = bytes;
-    stats->q_errors[q] = errors;
+    const QueueSums sums = rx_sums(dev, q);
+    stats.ipackets += sums.packets;
+    stats.ibytes += sums.bytes;
+    stats.ierrors += sums.errors;
+    stats.rx_nombuf += since(s.rx[q].no_mbuf, s.rx_base[q].no_mbuf);
   }
   for (int q = 0; q < dev->data->nb_tx_queues; q++) {
-    const TxCounts &now = s.tx[q], &base = s.tx_base[q];
-    const uint64_t packets = since(now.packets, base.packets);
-    const uint64_t bytes = since(now.bytes, base.bytes);
-    stats->opackets += packets;
-    stats->obytes += bytes;
-    stats->oerrors += since(now.errors, base.errors) + since(now.lost, base.lost);
-    if (q >= RTE_ETHDEV_QUEUE_STAT_CNTRS) continue;
-    stats->q_opackets[q] = packets;
-    stats->q_obytes[q] = bytes;
+    const QueueSums sums = tx_sums(dev, q);
+    stats.opackets += sums.packets;
+    stats.obytes += sums.bytes;
+    stats.oerrors += sums.errors;
   }
-  return 0;
 }
 
 int reset_stats(rte_eth_dev* dev) {
