@@ -36,8 +36,8 @@ int set_native(Session& s, uint32_t n, const flow::Rss& rss) {
 uint64_t offered(Session& s, uint32_t n) {
   if (s.port(n).native != nullptr) return s.forwarder().native_rss_of(n);
   rte_eth_dev_info info{};
-  (void)rte_eth_dev_info_get(s.port(n).ethdev, &info);
-  return info.flow_type_rss_offloads;
+  const bool told = rte_eth_dev_info_get(s.port(n).ethdev, &info) == 0;
+  return told ? info.flow_type_rss_offloads : 0;
 }
 
 // Returns an errno.

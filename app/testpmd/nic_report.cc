@@ -108,8 +108,8 @@ Link link_of(const PortRef& p) {
     return {i.active, speed_text(i.speed_mbps)};
   }
   rte_eth_link link{};
-  (void)rte_eth_link_get_nowait(p.ethdev, &link);
-  return {link.link_status != 0, speed_text(link.link_speed)};
+  const bool told = rte_eth_link_get_nowait(p.ethdev, &link) == 0;
+  return {told && link.link_status != 0, speed_text(link.link_speed)};
 }
 
 const char* enabled(bool on) {

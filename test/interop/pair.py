@@ -21,6 +21,7 @@ LONG = os.environ.get("KILIM_CHECK") == "long"
 FIRST_FAILURE = "KILIM_FIRST_FAILURE" in os.environ
 # Seconds until a program that should have ended counts as stuck.
 PATIENCE = 30 if FIRST_FAILURE else 120
+STDIN = subprocess.DEVNULL
 
 
 def need(program, package):
@@ -74,7 +75,7 @@ class Pair:
         options = [*options, *(["--wire", wire] if wire else [])]
         self.outputs.append(tempfile.TemporaryFile("w+"))
         return subprocess.Popen([LAUNCHER, *options, "--", *self.words, *more],
-                                stdin=subprocess.DEVNULL, stdout=self.outputs[-1],
+                                stdin=STDIN, stdout=self.outputs[-1],
                                 stderr=subprocess.STDOUT)
 
     def text(self):

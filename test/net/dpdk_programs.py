@@ -103,7 +103,8 @@ def capture(b, name, words):
     # drivers by the order in which they were loaded.
     # dpdk-dumpcap has no -d: it finds the driver after installation.
     driver = f":{b.plugin}" if words[0] == "dpdk-dumpcap" else ""
-    env = {**os.environ, "LD_PRELOAD": "librte_mempool_dpaa.so.23" + driver}
+    dpaa = min(glob.glob("/usr/lib/*/librte_mempool_dpaa.so.*"), key=len)
+    env = {**os.environ, "LD_PRELOAD": dpaa + driver}
     process = subprocess.Popen(words, cwd=b.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     for _ in range(200):
         time.sleep(0.1)

@@ -131,12 +131,14 @@ void keys_are_set_changed_and_told() {
   rte_eth_rss_conf conf{.rss_key = key.data(), .rss_key_len = 40, .rss_hf = all_kinds};
   EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);  // under way
   expect_hashes(p, other_key());
-  // Neither a key of another length nor one of none replaces it.
+  // Neither a key of another length nor one of none replaces it. DPDK 24.11's ethdev refuses one of
+  // length 0, which 22.11's hands on.
   conf.rss_key = const_cast<uint8_t*>(published_key.data());
   conf.rss_key_len = 39;
   EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), -EINVAL);
   conf.rss_key_len = 0;
-  EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
+  const int none = rte_eth_dev_rss_hash_update(p.near.id, &conf);
+  CU_ASSERT_TRUE(none == 0 || none == -EINVAL);
   conf.rss_key = nullptr;
   EQUAL(rte_eth_dev_rss_hash_update(p.near.id, &conf), 0);
   expect_hashes(p, other_key());

@@ -122,7 +122,7 @@ void a_stream_of_linux(const Link& link, bool six) {
   const uint64_t before = packets_out(link);
   std::size_t written = 0;
   while (server.data.size() < data.size()) {
-    const ssize_t n = send(client.fd, &data[written], data.size() - written, MSG_NOSIGNAL);
+    const ssize_t n = send(client.fd, data.data() + written, data.size() - written, MSG_NOSIGNAL);
     if (n > 0) written += static_cast<std::size_t>(n);
     CU_ASSERT_TRUE_FATAL(server.take());
     CU_ASSERT_TRUE_FATAL(server.unlike == 0);

@@ -145,7 +145,7 @@ class Sender {
     const uint32_t least = expected(in, got, room), most = expected(in, got, got);
     CU_ASSERT_TRUE_FATAL(sent >= least && sent <= (variant_.config.multi_packet ? most : least));
     if (sent != 0) compare(first, std::span(in).first(sent));
-    b_.cache->free({&in[sent], got - sent});
+    b_.cache->free({in.data() + sent, got - sent});
     if (below(3) == 0) complete();
   }
   void finish() {
