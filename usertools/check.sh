@@ -4,20 +4,22 @@
 # line is `N passed, N failed, N skipped`; the exit code is 0 only if nothing failed. Without options
 # it should take less than 45 minutes on two cores: a check or a part over its minutes is told, a check
 # of more than 75 fails.
-# Usage: usertools/check.sh [--quick | --long] [--fresh]
+# Usage: usertools/check.sh [--quick | --long] [--fresh] [--releases]
 #   --quick   less than 5 minutes: style, abi, unit, vhca, golden, e2e and the seeds without the tests
 #             of suite slow, built in build-quick without the optimizer
 #   --long    the ten-minute soak, large matrices, whole suites in a weak order, libFuzzer and the oracle
 #             too. It has no budget of minutes and is not run by CI: refused where CI is set
 #   --fresh   README's first command and its commands in a bare root as well (usertools/fresh.sh), as CI does
+#   --releases  the tests of test/releases.txt in a root of Debian 13 as well (usertools/matrix.sh), as CI does
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
-mode=normal fresh=no
+mode=normal fresh=no releases=no
 for word in "$@"; do
   case $word in
     --quick | --long) mode=${word#--} ;;
     --fresh) fresh=yes ;;
+    --releases) releases=yes ;;
     *)
       usage
       [ "$word" = --help ]
@@ -154,11 +156,15 @@ run_tidy() { run build tidy -t 3 --suite tidy; }
 # the cores, and hugepages of its own.
 build_fresh() { usertools/fresh.sh --build "$bare"; }
 run_fresh() { usertools/fresh.sh --use "$bare"; }
+# The next release of Debian, by the same division.
+build_trixie() { usertools/matrix.sh --quick --build trixie; }
+run_trixie() { usertools/matrix.sh --quick --json "$stages/$number-trixie.json" trixie; }
 # What needs no test's result, the sooner wanted first.
 others() {
   stage build-asan build_asan
   [ -z "$threads" ] || stage build-tsan build_tsan
   [ $fresh = no ] || stage fresh-build build_fresh
+  [ $releases = no ] || stage trixie-build build_trixie
   stage tidy run_tidy
 }
 # What stands in a send queue is late wherever no fence holds it (doc/reference/vhca-order.md).
@@ -198,6 +204,11 @@ if [ -n "$lane" ]; then
   [ -n "$threads" ] && went_well build-tsan && stage tsan run_tsan
   wait "$lane"
   lane=
+fi
+
+if [ $releases = yes ]; then
+  [ "$mode" != quick ] || stage trixie-build build_trixie
+  went_well trixie-build && stage trixie run_trixie
 fi
 
 if [ "$mode" = long ] && [ -f build/build.ninja ]; then

@@ -29,7 +29,7 @@ BUDGETS = (
     ("pyverbs", ("pyverbs",), 2), ("interop", ("interop",), 6), ("soak", ("soak",), 3),
     ("fuzz", ("build-fuzz", "fuzz"), 5), ("callgrind", ("callgrind",), 3),
     ("memcheck", ("memcheck",), 6), ("threads", ("build-tsan", "tsan"), 3), ("seeds", ("seeds",), 1), ("install", ("install",), 5),
-    ("first minute", ("fresh-build", "fresh"), 10),
+    ("first minute", ("fresh-build", "fresh"), 10), ("trixie", ("trixie-build", "trixie"), 6),
 )
 # Minutes of a whole check, by KILIM_CHECK: over the first it is told, over the second it fails. One tree
 # took 36, 42 and 55 minutes on machines of one kind, so only what would not end before a CI that stops
