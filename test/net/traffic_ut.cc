@@ -2,6 +2,7 @@
 // Frames of many sizes go over a cable into a port, through each of testpmd's modes, and back: none
 // lost, every byte as the mode says.
 #include <cerrno>
+#include <string>
 #include <vector>
 
 #include "case_tables.hh"
@@ -174,12 +175,14 @@ void chains_are_gathered() {
 
 void refused_queues(TwoPorts& t, port::Port& p) {
   CU_ASSERT_FALSE(p.start().ok());  // nobody serves the queues
-  CU_ASSERT_FALSE(p.set_rx(1, {.cache = &*t.cache}).ok());
+  EQUAL(std::string(p.set_rx(1, {.cache = &*t.cache}).error().what),
+        "receive queue 1 does not exist: the port has 1, numbered from 0");
   CU_ASSERT_FALSE(p.set_rx(0, {}).ok());
   const auto lines = static_cast<uint16_t>(t.memory.arena().stride() / 64);
   for (const uint16_t none_left : {lines, uint16_t(lines + 1), uint16_t{65535}})
     CU_ASSERT_FALSE(p.set_rx(0, {.cache = &*t.cache, .head_lines = none_left}).ok());
-  CU_ASSERT_FALSE(p.set_tx(1, {.cache = &*t.cache}).ok());
+  EQUAL(std::string(p.set_tx(1, {.cache = &*t.cache}).error().what),
+        "transmit queue 1 does not exist: the port has 1, numbered from 0");
   CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .config = {.gathered = true}}).ok());
   CU_ASSERT_FALSE(p.set_tx(0, {.cache = &*t.cache, .keys = 64}).ok());
 }

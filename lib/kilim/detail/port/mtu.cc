@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kilim/detail/base/error_text.hh"
 #include "kilim/detail/port/mtu_range.hh"
 #include "kilim/detail/port/port.hh"
 
@@ -29,7 +30,8 @@ void Port::limit_frames(uint32_t mtu) noexcept {
 Status Port::set_mtu(uint32_t mtu) {
   const std::lock_guard lock{shape_};
   if (mtu != 0 && (mtu < shortest_mtu || mtu > longest_mtu))
-    return Error{EINVAL, "an MTU is 68 to 9978 bytes, or 0 for none"};
+    return error_with(EINVAL, "an MTU is %u to %u bytes, or 0 for none: %u is not", shortest_mtu,
+                      longest_mtu, mtu);
   if (mtu != 0 && !holds_frames_of(mtu)) return no_room;
   if (parts_.limit_frames == nullptr)
     return Error{ENODEV, "only ports of virtual devices take an MTU here"};

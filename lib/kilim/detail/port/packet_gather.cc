@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kilim/detail/base/error_text.hh"
 #include "kilim/detail/port/queues.hh"
 
 namespace kilim::inline v1::port {
@@ -61,11 +62,13 @@ Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& devic
                                                            const pool::Arena& arena,
                                                            const PacketGatherConfig& config) {
   if (config.keys == 0 || (config.keys & (config.keys - 1)) != 0 || config.keys > 8192)
-    return Error{EINVAL, "a packet gather has 1 to 8192 keys, a power of two"};
+    return error_with(EINVAL, "a packet gather has %u keys, it must be a power of two up to 8192",
+                      config.keys);
   if (config.headers == nullptr)
     return Error{EINVAL, "a packet gather needs a cache of header buffers"};
   if (config.pieces < 2 || config.pieces > burst::max_rx_segments)
-    return Error{EINVAL, "a packet gather puts 2 to 8 buffers under a key"};
+    return error_with(EINVAL, "a packet gather puts %u buffers under a key, it must be 2 to %u",
+                      config.pieces, burst::max_rx_segments);
   if (!device.caps().umr)
     return Error{EOPNOTSUPP, "the device binds no keys (no UMR): use another forwarding mode"};
   std::unique_ptr<PacketGather> w(new PacketGather(arena, config));

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/error_text.hh"
 #include "kilim/detail/mr/runs.hh"
 
 namespace kilim::inline v1::port {
@@ -57,7 +58,9 @@ void Port::unconfigure() noexcept {
 
 Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
   if (started_) return Error{EBUSY, "the port is started: stop it before a queue is set up"};
-  if (queue >= rx_.size()) return Error{EINVAL, "no such receive queue to set up"};
+  if (queue >= rx_.size())
+    return error_with(EINVAL, "receive queue %u does not exist: the port has %zu, numbered from 0",
+                      queue, rx_.size());
   if (Status s = check_rx(setup, sizes_, arena_, device().caps(), info_); !s) return s;
   rx_[queue].setup = setup;
   return Done{};
@@ -65,7 +68,9 @@ Status Port::set_rx(uint32_t queue, const RxSetup& setup) {
 
 Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
   if (started_) return Error{EBUSY, "the port is started: stop it before a queue is set up"};
-  if (queue >= tx_.size()) return Error{EINVAL, "no such transmit queue to set up"};
+  if (queue >= tx_.size())
+    return error_with(EINVAL, "transmit queue %u does not exist: the port has %zu, numbered from 0",
+                      queue, tx_.size());
   if (Status s = check_tx_buffers(setup); !s) return s;
   if (Status s = check_tx(setup, device().caps().tx, arena_.has_side()); !s) return s;
   tx_[queue].setup = setup;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kilim/detail/base/error_text.hh"
+
 namespace kilim::inline v1::port {
 namespace {
 
@@ -42,10 +44,14 @@ burst::TxOffer offer_of(const TxSetup& setup, const device::TxCaps& caps) noexce
 }  // namespace
 
 Status check_sizes(const QueueSizes& s) noexcept {
-  if (s.rxq < 1 || s.rxq > max_rxq) return Error{EINVAL, "rxq must be 1 to 64"};
-  if (s.txq < 1 || s.txq > max_txq) return Error{EINVAL, "txq must be 1 to 64"};
-  if (!depth_ok(s.rxd)) return Error{EINVAL, "rxd must be 64 to 8192, a power of two"};
-  if (!depth_ok(s.txd)) return Error{EINVAL, "txd must be 64 to 8192, a power of two"};
+  if (s.rxq < 1 || s.rxq > max_rxq)
+    return error_with(EINVAL, "rxq is %u, it must be 1 to %u", s.rxq, max_rxq);
+  if (s.txq < 1 || s.txq > max_txq)
+    return error_with(EINVAL, "txq is %u, it must be 1 to %u", s.txq, max_txq);
+  if (!depth_ok(s.rxd))
+    return error_with(EINVAL, "rxd is %u, it must be a power of two from 64 to 8192", s.rxd);
+  if (!depth_ok(s.txd))
+    return error_with(EINVAL, "txd is %u, it must be a power of two from 64 to 8192", s.txd);
   return Done{};
 }
 

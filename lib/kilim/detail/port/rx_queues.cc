@@ -4,12 +4,24 @@
 #include <cerrno>
 #include <chrono>
 
+#include "kilim/detail/base/error_text.hh"
 #include "kilim/detail/port/port.hh"
 
 namespace kilim::inline v1::port {
 namespace {
 
 constexpr uint64_t return_look_ns = 5'000'000;  // between two looks whether a queue is back
+
+Error no_queue(uint32_t queue, std::size_t queues) noexcept {
+  return error_with(EINVAL, "receive queue %u does not exist: the port has %zu, numbered from 0",
+                    queue, queues);
+}
+
+// Queues are stopped, started and handed over one by one only while the port runs.
+Status check_running(bool started, uint32_t queue, std::size_t queues) noexcept {
+  if (!started) return Error{EINVAL, "the port is not started: set its queues up, then start it"};
+  return queue < queues ? Status(Done{}) : no_queue(queue, queues);
+}
 
 }  // namespace
 
@@ -84,7 +96,7 @@ Status Port::halt_rx(RxSlot& rx, RxCaches caches) noexcept {
 }
 
 Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
-  if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to stop"};
+  if (Status s = check_running(started_, queue, rx_.size()); !s) return s;
   if (!with_rwqs())
     return Error{EOPNOTSUPP, "the only receive queue of this device's port stops with the port"};
   RxSlot& rx = rx_[queue];
@@ -103,7 +115,7 @@ Status Port::stop_rx(uint32_t queue, worker::Quiescence* workers) {
 }
 
 Status Port::start_rx(uint32_t queue) {
-  if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to start"};
+  if (Status s = check_running(started_, queue, rx_.size()); !s) return s;
   RxSlot& rx = rx_[queue];
   if (!rx.stopped) return Done{};
   OwnRxCaches caches(rx.setup);
@@ -114,7 +126,7 @@ Status Port::start_rx(uint32_t queue) {
 }
 
 Status Port::hand_rx(uint32_t queue, pool::BufferCache& cache) {
-  if (!started_ || queue >= rx_.size()) return Error{EINVAL, "no such receive queue to hand over"};
+  if (Status s = check_running(started_, queue, rx_.size()); !s) return s;
   RxSlot& rx = rx_[queue];
   if (&cache.pool() != &rx.setup.cache->pool())
     return Error{EINVAL, "the cache is of another pool than the queue's buffers"};
@@ -139,7 +151,7 @@ void Port::watch_rx(uint32_t queue, worker::WaitSet& set) const noexcept {
 }
 
 Status Port::strip_vlan(uint32_t queue, bool on) {
-  if (queue >= rx_.size()) return Error{EINVAL, "no such receive queue"};
+  if (queue >= rx_.size()) return no_queue(queue, rx_.size());
   if (on && !device().caps().spread.strip_vlan)
     return Error{EOPNOTSUPP, "the device does not strip VLAN tags"};
   RxSlot& rx = rx_[queue];
