@@ -226,8 +226,8 @@ void option_values() {
   CU_ASSERT(lacking_option("--hairpinq=2").find("--hairpinq of dpdk-testpmd") != std::string::npos);
   EQUAL(lacking_option("--rxq=2"), "");
   Mac mac;
-  CU_ASSERT(parse_mac("02:00:00:00:00:Ff", mac) && !parse_mac("02:00:00:00:00:0g", mac) &&
-            !parse_mac("", mac));
+  CU_ASSERT(parse_mac("02:00:00:00:00:Ff", mac));
+  for (const char* bad : {"02:00:00:00:00:0g", ""}) CU_ASSERT(!parse_mac(bad, mac));
 }
 
 void lists_of_ports() {
@@ -249,12 +249,11 @@ void ports_get_other_numbers() {
   o.modes.csum_by_device[2] = 3;
   o.peers[1] = {2, 0, 0, 0, 0, 1}, o.peers[2] = {2, 0, 0, 0, 0, 2};
   o.stopped = {false, true, false};
-  o.portmask = 0b011;
-  o.nb_ports = 1;
+  o.portmask = 0b011, o.nb_ports = 1;
   Options list = o;
   list.portlist = {2, 1, 0};
   renumber(o, before);
-  CU_ASSERT(o.modes.mss[0] == 0 && o.modes.mss[1] == 200 && o.modes.mss[2] == 0);
+  for (uint32_t i = 0; i < 3; i++) EQUAL(o.modes.mss[i], i == 1 ? 200 : 0);
   CU_ASSERT(o.modes.strip[1] == 0 && o.modes.tag[1] == (1u << 16 | 7) && o.modes.tag[2] == 0);
   EQUAL(o.modes.csum_by_device[1], 3);
   CU_ASSERT(o.peers == (std::map<uint32_t, Mac>{{1, {2, 0, 0, 0, 0, 2}}}));
