@@ -28,7 +28,8 @@ struct Flows {
   std::atomic<uint32_t> lanes{0};  // bits of those that sent back
 
   Flows() {
-    for (uint32_t f = 0; f < flows; f++) like.push_back(with_right_sums(make_frame(udp4_kind, f, 0)));
+    for (uint32_t f = 0; f < flows; f++)
+      like.push_back(with_right_sums(make_frame(udp4_kind, f, 0)));
   }
   // Of IP; that of UDP is none. So the device takes frames that follow each other four at a time.
   static Frame with_right_sums(Frame f) {

@@ -104,7 +104,7 @@ struct Place {
 };
 constexpr Place places[] = {{Level::hot, "hot"}, {Level::l3, "L3"}, {Level::memory, "memory"}};
 
-// Where a demoted line stays hot there is nothing to be measured.
+// A demoted line that stays hot leaves nothing to be measured.
 bool reaches(Level level) {
   static const double hot = read_ns(Level::hot), demoted = read_ns(Level::l3);
   return level != Level::l3 || demoted >= least_of_l3 * hot;
@@ -189,7 +189,8 @@ bool run(const std::string& what, const Setting& s, int n) {
 // Drivers for context offer the four oldest settings, of frames of one length.
 bool is_asked(const std::string& what, const std::string& word, const Setting& s) {
   if (what == "context")
-    return std::to_string(s.bytes) == word && (s.name.starts_with("io") || s.name.starts_with("mac"));
+    return std::to_string(s.bytes) == word &&
+           (s.name.starts_with("io") || s.name.starts_with("mac"));
   return s.is_single() == (word == "single");
 }
 

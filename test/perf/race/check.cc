@@ -27,8 +27,9 @@ constexpr uint8_t type_of(uint8_t l3, uint8_t l4) {
 Packet random_title(Random& random) {
   using namespace prm::cqe;
   static constexpr uint8_t types[] = {
-      type_of(l3_ipv4, l4_tcp), type_of(l3_ipv4, l4_udp),   type_of(l3_ipv6, l4_tcp),
-      type_of(l3_ipv6, l4_udp), type_of(l3_ipv4, l4_none),  type_of(l3_none, l4_none),
+      type_of(l3_ipv4, l4_tcp),     type_of(l3_ipv4, l4_udp),
+      type_of(l3_ipv6, l4_tcp),     type_of(l3_ipv6, l4_udp),
+      type_of(l3_ipv4, l4_none),    type_of(l3_none, l4_none),
       type_of(l3_ipv6, l4_tcp_ack), type_of(l3_ipv4, l4_none) | ip_fragment};
   Packet p;
   p.types = types[below(random, std::size(types))];
@@ -83,8 +84,9 @@ void Stream::deliver_single() {
   frames_++;
 }
 
-// A block of one has no room for its mini. net_mlx5 expands a block into a row of its ring, four at a time and without a look for its end
-// (DPDK mlx5_rxtx_vec_sse.h, rxq_cq_decompress_v()): a card's blocks do not cross it.
+// A block of one has no room for its mini. net_mlx5 expands a block into a row of its ring, four at
+// a time and without a look for its end (DPDK mlx5_rxtx_vec_sse.h, rxq_cq_decompress_v()): a card's
+// blocks do not cross it.
 bool Stream::deliver_block(uint32_t most) {
   std::array<Packet, 64> block;
   const uint32_t limit = racer_.is_peer ? std::min(most, racer_.nic->to_end()) : most;

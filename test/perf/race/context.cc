@@ -59,7 +59,7 @@ std::string add_context(std::vector<Racer>& racers, const Setting& s) {
   self->pool = rte_mempool_lookup("race_context");
   if (self->pool == nullptr)
     self->pool = rte_pktmbuf_pool_create("race_context", 4 * pool_mbufs, pool_cache, 0,
-                                       RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+                                         RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   if (self->pool == nullptr) return "no memory for a mempool";
   for (uint16_t p = 0; p < ports; p++) {
     (void)rte_eth_dev_stop(p);  // of the setting before

@@ -28,8 +28,8 @@ struct MbufBursts {
 constexpr uint64_t tcp_lengths(bool tso) noexcept {
   constexpr uint64_t l2 = 14, l3 = 20, l4 = 20;
   return l2 | l3 << RTE_MBUF_L2_LEN_BITS | l4 << (RTE_MBUF_L2_LEN_BITS + RTE_MBUF_L3_LEN_BITS) |
-         (tso ? uint64_t{segment_size} << (RTE_MBUF_L2_LEN_BITS + RTE_MBUF_L3_LEN_BITS +
-                                            RTE_MBUF_L4_LEN_BITS)
+         (tso ? uint64_t{segment_size}
+                    << (RTE_MBUF_L2_LEN_BITS + RTE_MBUF_L3_LEN_BITS + RTE_MBUF_L4_LEN_BITS)
               : 0);
 }
 constexpr uint64_t asked_flags(Ask a) noexcept {

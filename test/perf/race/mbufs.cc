@@ -17,12 +17,11 @@ template <Work W>
 
 constexpr uint64_t fresh_words = uint64_t{RTE_PKTMBUF_HEADROOM} | 1ull << 16 | 1ull << 32;
 
-// Of the mbuf alone: rearm_data's last word is the port.
+// Asks the mbuf alone: rearm_data's last word is the port.
 bool is_whole(const rte_mbuf& m) noexcept {
   uint64_t words;
   std::memcpy(&words, &m.rearm_data, sizeof words);
-  return (words & 0xffffffffffffull) == fresh_words && m.next == nullptr &&
-         m.pkt_len == m.data_len;
+  return (words & 0xffffffffffffull) == fresh_words && m.next == nullptr && m.pkt_len == m.data_len;
 }
 
 uint32_t receive(void* self, std::span<Seen> out) {
@@ -31,8 +30,11 @@ uint32_t receive(void* self, std::span<Seen> out) {
   const uint16_t n = b.receive(b.rx, b.packets, want);
   for (uint16_t i = 0; i < n; i++) {
     const rte_mbuf& m = *b.packets[i];
-    out[i] = {.bytes = m.pkt_len, .type = m.packet_type, .hash = m.hash.rss,
-              .flags = m.ol_flags, .is_whole = is_whole(m)};
+    out[i] = {.bytes = m.pkt_len,
+              .type = m.packet_type,
+              .hash = m.hash.rss,
+              .flags = m.ol_flags,
+              .is_whole = is_whole(m)};
     std::memcpy(&out[i].frame, rte_pktmbuf_mtod(&m, const void*), sizeof out[i].frame);
   }
   rte_pktmbuf_free_bulk(b.packets, n);
@@ -84,8 +86,8 @@ void KilimMbufs::make_tx(uint64_t tx_offloads) {
 
 std::string KilimMbufs::open(uint64_t tx_offloads, Reception reception) {
   if (std::string why = rings.open("race_rings"); !why.empty()) return why;
-  pool = rte_pktmbuf_pool_create("race_kilim", pool_mbufs, pool_cache, 0,
-                                 RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  pool = rte_pktmbuf_pool_create("race_kilim", pool_mbufs, pool_cache, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
+                                 SOCKET_ID_ANY);
   if (pool == nullptr) return "no memory for a mempool";
   if (Status s = memory.add_pool(*pool); !s) return s.error().what;
   make_rx(reception);
@@ -123,8 +125,7 @@ std::string try_out(Mlx5Mbufs& m) {
            std::to_string(done) + ", and its WQEs have " + std::to_string(read);
   const rte_mbuf& p = *m.bursts.packets[burst_packets - 1];
   if ((p.ol_flags & (RTE_MBUF_F_RX_RSS_HASH | sums_good)) != (RTE_MBUF_F_RX_RSS_HASH | sums_good) ||
-      p.pkt_len != 64 || p.hash.rss == 0 ||
-      (p.packet_type & RTE_PTYPE_L4_MASK) != RTE_PTYPE_L4_TCP)
+      p.pkt_len != 64 || p.hash.rss == 0 || (p.packet_type & RTE_PTYPE_L4_MASK) != RTE_PTYPE_L4_TCP)
     return "net_mlx5 receives without hash, packet type or checksum status";
   return "";
 }

@@ -42,17 +42,17 @@ struct Native {
 std::string Native::open(const char* pool, const Setting& s, burst::Simd simd) {
   if (std::string why = rings.open(pool); !why.empty()) return why;
   constexpr burst::RxConfig side{.side = true};
-  receive = s.is_single() ? burst::select_rx(side, simd).burst
-                          : burst::select_compressed_rx(side).burst;
+  receive =
+      s.is_single() ? burst::select_rx(side, simd).burst : burst::select_compressed_rx(side).burst;
   const burst::TxConfig config = sends_of(s);
   send = burst::select_tx(config, simd).burst;
   cache.emplace(rings.pool());
-  rx.emplace(burst::RxQueue{
-      .rq = burst::RxRing(rings.rq(), buffers, {rings.arena(), perf::packet_key, 0}),
-      .cq = queue::Cq(rings.rx_cq()),
-      .cache = &*cache,
-      .arena = rings.arena(),
-      .mini_hash = s.reception != Reception::sum_minis});
+  rx.emplace(
+      burst::RxQueue{.rq = burst::RxRing(rings.rq(), buffers, {rings.arena(), perf::packet_key, 0}),
+                     .cq = queue::Cq(rings.rx_cq()),
+                     .cache = &*cache,
+                     .arena = rings.arena(),
+                     .mini_hash = s.reception != Reception::sum_minis});
   tx.emplace(burst::TxQueue{
       .sq = queue::Sq(rings.sq(), wr_ids),
       .cq = queue::Cq(rings.tx_cq()),
@@ -138,10 +138,12 @@ uint32_t receive(void* self, std::span<Seen> out) {
   for (uint32_t i = 0; i < n; i++) {
     const pool::Handle h = s.packets[i];
     const pool::SideRecord& d = arena.side(h);
-    out[i] = {.bytes = h.length, .type = d.packet_type, .hash = d.rx_hash,
+    out[i] = {.bytes = h.length,
+              .type = d.packet_type,
+              .hash = d.rx_hash,
               .flags = d.flags & pool::SideRecord::flag_bits,
-              .is_whole = h.has(pool::Handle::side) && !h.has(pool::Handle::more) &&
-                          d.vlan == 0 && d.mark() == 0};
+              .is_whole = h.has(pool::Handle::side) && !h.has(pool::Handle::more) && d.vlan == 0 &&
+                          d.mark() == 0};
     std::memcpy(&out[i].frame, arena.bytes(h).data(), sizeof out[i].frame);
   }
   s.cache->free(std::span<const pool::Handle>(s.packets).first(n));

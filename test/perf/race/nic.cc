@@ -14,9 +14,9 @@ namespace {
 
 // The first line of every frame: addresses (the first of them is the frame's number), IPv4, TCP.
 struct alignas(64) FrameStart {
-  uint8_t bytes[64]{2,  0, 0, 0,  0, 9, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 50, 0, 0, 0, 0,
-                    64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 4, 0, 4,   1, 0, 0,  0, 0, 0, 0,
-                    0,  0, 5 << 4};
+  uint8_t bytes[64]{2, 0,  0, 0, 0, 9, 2,  0, 0, 0, 0,  1, 8, 0, 0x45,  0,
+                    0, 50, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10,    0,
+                    0, 2,  4, 0, 4, 1, 0,  0, 0, 0, 0,  0, 0, 0, 5 << 4};
 };
 constexpr FrameStart frame_start;
 

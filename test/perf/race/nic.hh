@@ -28,8 +28,8 @@ struct Packet {
   uint32_t bytes = 64;
   uint32_t hash = 0;  // 0: none was computed
   uint8_t sums = prm::cqe::l2_ok | prm::cqe::l3_ok | prm::cqe::l4_ok;
-  uint8_t types = prm::cqe::l3_ipv4 << prm::cqe::l3_type_shift |
-                  prm::cqe::l4_tcp << prm::cqe::l4_type_shift;
+  uint8_t types = prm::cqe::l3_ipv4 << prm::cqe::l3_type_shift | prm::cqe::l4_tcp
+                                                                     << prm::cqe::l4_type_shift;
   uint8_t syndrome = 0;  // not 0: the receive fails
 };
 
@@ -50,7 +50,7 @@ class Nic {
   [[nodiscard]] uint32_t to_end() const noexcept;
   // Fills a receive, of which there is one.
   void receive(const Packet& p) noexcept;
-  // The same of several, of which there are as many, by one compressed block: the first one's types
+  // Fills as many receives as there are packets by one compressed block: the first one's types
   // and checksums are everyone's. `hashes`: the minis say the hash, else a checksum.
   void receive_block(std::span<const Packet> packets, bool hashes) noexcept;
   // To be called behind the last receive of a turn.

@@ -21,7 +21,7 @@ namespace kilim::race {
 struct Seen {
   uint32_t frame = 0;  // number that the Nic wrote into it
   uint32_t bytes = 0, type = 0, hash = 0;
-  uint64_t flags = 0;  // RTE_MBUF_F_RX_*
+  uint64_t flags = 0;    // RTE_MBUF_F_RX_*
   bool is_whole = true;  // one buffer, nobody else's, data where they belong
 };
 
@@ -49,7 +49,7 @@ struct NewAddresses {
 };
 inline constexpr NewAddresses new_addresses;
 
-// Where the job `read` leaves what it computed from all fields, so that nobody leaves them out.
+// The job `read` leaves here what it computed from all fields, so that no compiler leaves them out.
 inline volatile uint64_t sink;
 inline constexpr std::size_t ipv4_destination = 30;  // in a frame without a tag
 inline constexpr uint64_t sums_good = RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;

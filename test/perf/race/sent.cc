@@ -51,8 +51,7 @@ Sent WqeView::read() const noexcept {
   Sent s;
   s.bytes = header;
   for (uint32_t i = 2 + (header > 2 ? (header - 2 + 15) / 16 : 0); i < ds; s.pieces++) {
-    const uint32_t count =
-        reinterpret_cast<const prm::DataSeg*>(octoword(i))->byte_count.host();
+    const uint32_t count = reinterpret_cast<const prm::DataSeg*>(octoword(i))->byte_count.host();
     const bool is_inline = (count & prm::inline_flag) != 0;
     s.bytes += is_inline ? count & 0x3ff : count;
     i += is_inline ? ((count & 0x3ff) + 4 + 15) / 16 : 1;
@@ -62,8 +61,8 @@ Sent WqeView::read() const noexcept {
   if ((eth.cs_flags & both) == both) s.with_sums = s.packets;
   if (has_tag) {
     s.with_tag = s.packets;
-    s.tags = s.packets * (static_cast<uint32_t>(eth.inline_hdr_start[0]) << 8 |
-                          eth.inline_hdr_start[1]);
+    s.tags =
+        s.packets * (static_cast<uint32_t>(eth.inline_hdr_start[0]) << 8 | eth.inline_hdr_start[1]);
   }
   if (opcode == static_cast<uint32_t>(prm::Opcode::tso)) {
     s.segmented = 1;

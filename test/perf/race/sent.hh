@@ -14,8 +14,8 @@ namespace kilim::race {
 
 struct Sent {
   uint64_t packets = 0, pieces = 0, bytes = 0;
-  uint64_t with_sums = 0;  // that ask for IP and TCP checksums
-  uint64_t with_tag = 0, tags = 0;  // and the sum of the tags
+  uint64_t with_sums = 0;             // that ask for IP and TCP checksums
+  uint64_t with_tag = 0, tags = 0;    // and the sum of the tags
   uint64_t segmented = 0, sizes = 0;  // and the sum of their segments' sizes
   friend bool operator==(const Sent&, const Sent&) noexcept = default;
   Sent& operator+=(const Sent& s) noexcept;

@@ -17,10 +17,12 @@ using namespace kilim::vhca;
 constexpr struct {
   const char* word;
   const char* value;
-} good[] = {{"wire", "cable:w"}, {"netdev", "tap0"}, {"progress", "thread"}, {"fault", "fatal@9"},
-            {"lint", "warn"},    {"order", "weak:7"},    {"profile", "vf"},
-            {"gid", "fd00::1"},  {"ip", "10.0.0.1/24"},  {"mac", "02:4b:4c:00:00:01"},
-            {"seed", "5"},       {"journal", "/tmp/j"}};
+} good[] = {{"wire", "cable:w"},    {"netdev", "tap0"},
+            {"progress", "thread"}, {"fault", "fatal@9"},
+            {"lint", "warn"},       {"order", "weak:7"},
+            {"profile", "vf"},      {"gid", "fd00::1"},
+            {"ip", "10.0.0.1/24"},  {"mac", "02:4b:4c:00:00:01"},
+            {"seed", "5"},          {"journal", "/tmp/j"}};
 
 void each_sets_its_own() {
   EQUAL(std::size(good), device_words().size());
