@@ -284,7 +284,7 @@ void operations_of_the_port() {
   KILIM_CALLS(xstats_reset, rte_eth_xstats_reset(port));
   KILIM_CALLS(xstats_get_names, rte_eth_xstats_get_names(port, nullptr, 0));
   KILIM_CALLS(xstats_get, rte_eth_xstats_get(port, nullptr, 0));
-  const uint64_t of_driver = 1 << 20;  // behind all that ethdev counts by itself
+  uint64_t of_driver = 1 << 20;  // behind all that ethdev counts by itself
   uint64_t value = 0;
   rte_eth_xstat_name name{};
   KILIM_CALLS(xstats_get_by_id, rte_eth_xstats_get_by_id(port, &of_driver, &value, 1));
