@@ -3,8 +3,8 @@
 // with rings of one size that one emulated NIC serves outside of what is measured. race.py starts
 // it under kilim-vhca --pci, where net_mlx5 finds the device that it makes its queues on. Usage:
 // race EAL... -- count ROUNDS FORM | time SAMPLES FORM | check PACKETS FORM | context SAMPLES BYTES
-// | wqes PACKETS FORM. FORM of the first three: single or compressed. Prints an object of JSON a
-// line; `count` leaves the numbers to callgrind's dumps.
+// | wqes PACKETS NUMBER. FORM: single, compressed, or the name of a setting. Prints an object of
+// JSON a line; `count` leaves the numbers to callgrind's dumps.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -191,7 +191,8 @@ bool is_asked(const std::string& what, const std::string& word, const Setting& s
   if (what == "context")
     return std::to_string(s.bytes) == word &&
            (s.name.starts_with("io") || s.name.starts_with("mac"));
-  return s.is_single() == (word == "single");
+  return s.name == word || (word == "single" && s.is_single()) ||
+         (word == "compressed" && !s.is_single());
 }
 
 int usage() {

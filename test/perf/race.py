@@ -94,7 +94,7 @@ def instructions(o):
             output([*on_device(o, "valgrind", "--tool=callgrind", "--collect-atstart=no",
                                "--combine-dumps=no", f"--callgrind-out-file={folder}/{form}",
                                devargs=devargs), "count", str(ROUNDS), form])
-        for path in glob.glob(folder + "/*"):
+        for path in sorted(glob.glob(folder + "/*"), key=os.path.getmtime):
             with open(path, encoding="utf-8", errors="replace") as f:
                 text = f.read()
             mark = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)

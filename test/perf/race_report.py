@@ -9,7 +9,24 @@ SIDES = ("kilim", "kilim, AVX2", "net_kilim")
 LEVELS = ("hot", "L3", "memory")
 # Of net_mlx5's instructions at the same setting, at most: what was reached and a fiftieth, so that
 # what is lost today can only become less.
-LIMITS = {}
+LIMITS = {
+    "io": (0.35, 0.30, 0.73),
+    "io, 1,518 bytes": (0.35, 0.30, 0.73),
+    "mac": (0.38, 0.34, 0.75),
+    "mac, 1,518 bytes": (0.38, 0.34, 0.75),
+    "read": (0.46, 0.41, 0.76),
+    "checksums": (0.42, 0.36, 2.38),
+    "every second asks": (1.30, 1.23, 1.42),
+    "one tag": (0.55, 0.50, 2.28),
+    "32 tags": (0.58, 0.53, 2.28),
+    "TSO": (1.66, 1.61, 2.11),
+    "two segments": (0.50, 0.47, 1.78),
+    "four segments": (0.43, 0.41, 1.66),
+    "no fast free": (None, None, 0.86),
+    "refcount 2": (None, None, 0.84),
+    "compressed": (0.81, 0.79, 1.38),
+    "compressed, mac": (0.83, 0.80, 1.36),
+}
 # Goals, of net_mlx5 at the same setting: (setting, level) -> one for each of SIDES; of instructions
 # where the level is None. A row that is not here has none but to be no loss.
 GOALS = {
@@ -30,6 +47,11 @@ SIZES = (64, 1518)
 MARKS = re.compile(r"(<!-- race: begin -->\n).*?(<!-- race: end -->\n)", re.S)
 
 
+def sides_of(found):
+    """Kilim's that run on this processor."""
+    return [side for side in SIDES if any(key[1] == side for key in found)]
+
+
 def settings_of(found):
     return list(dict.fromkeys(key[0] for key in found))
 
@@ -44,25 +66,32 @@ def goal_of(setting, side, level=None):
     return GOALS.get((setting, level), (None,) * len(SIDES))[SIDES.index(side)]
 
 
+def limit_of(setting, side):
+    return LIMITS.get(setting, (None,) * len(SIDES))[SIDES.index(side)]
+
+
 def judge(counted):
-    """1 where a side takes more instructions than its limit, or has none."""
+    """1 where a side takes more instructions than its limit. A row that has none yet is told as such."""
     passed = lost = judged = 0
     for setting, side in counted:
         if side == PEER:
             continue
-        of_peer, limit, goal = ratio(counted, setting, side), LIMITS.get((setting, side)), goal_of(setting, side)
+        of_peer, limit, goal = ratio(counted, setting, side), limit_of(setting, side), goal_of(setting, side)
         text = f"{setting}, {side}: {counted[setting, side]:.1f} instructions"
         if of_peer is None:
             print(f"{text}; {PEER} has no such setting")
             continue
-        is_over = limit is None or of_peer > limit
+        is_over = limit is not None and of_peer > limit
         passed += is_over
         lost += of_peer > 1
-        judged += 1
-        print(f"{text}, {of_peer:.3f} of {PEER}, limit {limit}, goal {goal or 'none'}"
+        judged += limit is not None
+        print(f"{text}, {of_peer:.3f} of {PEER}, limit {limit or 'none yet'}, goal {goal or 'none'}"
               + ("  LOST" if of_peer > 1 else "") + ("  OVER THE LIMIT" if is_over else ""))
     print(f"{judged} limits, {passed} passed; {lost} rows lost to {PEER}")
-    return 1 if passed or not judged else 0
+    # On a processor without AVX2 that side does not run; nothing else may be missing.
+    wanted = sum(limit is not None for setting in LIMITS for side in sides_of(counted)
+                 for limit in [limit_of(setting, side)])
+    return 1 if passed or judged < wanted else 0
 
 
 def row(*cells):
