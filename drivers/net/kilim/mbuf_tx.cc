@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
@@ -123,14 +124,37 @@ uint32_t empty_mbuf_tx(MbufTx& q) noexcept {
 
 namespace {
 
-// Packets of one mbuf that ask for nothing, from the front, as one WQE: a SEND of one, or an
-// enhanced multi-packet WQE, whose first data segment lies where a SEND's does. Returns how many.
-[[gnu::always_inline]] inline uint32_t append_plain(MbufTx& q, queue::WqeCursor& c,
-                                                    rte_mbuf* const* in, uint32_t count,
-                                                    uint64_t& bytes) noexcept {
+// Flags that say which checksums a packet asks for.
+constexpr uint64_t sum_flags =
+    RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6;
+
+constexpr uint8_t sums_of(uint64_t flags) noexcept {
+  uint8_t sums = queue::EthOffload::none;
+  if ((flags & RTE_MBUF_F_TX_IP_CKSUM) != 0) sums |= queue::EthOffload::l3;
+  if ((flags & RTE_MBUF_F_TX_L4_MASK) != 0) sums |= queue::EthOffload::l4;
+  return sums;
+}
+
+// True: the flags ask for checksums or a tag alone, which the device computes and puts in.
+bool is_told_in_place(const MbufTx& q, uint64_t flags) noexcept {
+  if ((flags & ~(sum_flags | RTE_MBUF_F_TX_VLAN)) != 0) return false;
+  if ((flags & RTE_MBUF_F_TX_L4_MASK) == RTE_MBUF_F_TX_SCTP_CKSUM) return false;
+  return (q.checksums || sums_of(flags) == queue::EthOffload::none) &&
+         (q.tags || (flags & RTE_MBUF_F_TX_VLAN) == 0);
+}
+
+// Packets of one mbuf, from the front, as one WQE: a SEND of one, or an enhanced multi-packet WQE,
+// whose first data segment lies where a SEND's does. They ask for nothing, or, where the row asks,
+// all for `flags`, which are checksums: the WQE says them once (DPDK mlx5_tx.h,
+// mlx5_tx_match_empw()). Returns how many.
+template <bool asks>
+[[gnu::always_inline]] inline uint32_t append_row(MbufTx& q, queue::WqeCursor& c,
+                                                  std::span<rte_mbuf* const> in, uint64_t flags,
+                                                  uint64_t& bytes) noexcept {
   const uint32_t octowords = c.row() * 4;
   if (octowords <= wqe_heads) return 0;
   const uint32_t fits = (octowords < prm::max_ds ? octowords : prm::max_ds) - wqe_heads;
+  const auto count = static_cast<uint32_t>(in.size());
   uint32_t most = count < fits ? count : fits;
   most = q.most < most ? q.most : most;
   const uint32_t at = q.head & q.mask, to_end = q.mask + 1 - at;
@@ -138,17 +162,18 @@ namespace {
   std::byte* to = c.line() + std::size_t{wqe_heads} * octoword_bytes;
   // A packet's place in `sent` is as far from the one in `in` for each: one pointer less to move.
   const uintptr_t apart =
-      reinterpret_cast<uintptr_t>(q.sent + at) - reinterpret_cast<uintptr_t>(in);
+      reinterpret_cast<uintptr_t>(q.sent + at) - reinterpret_cast<uintptr_t>(in.data());
   KeySpan span = q.keys.last();
   // Both bounds of a length by one comparison.
   const uint32_t least = q.plain_least;
   const uint32_t longest = longest_frame(q), lengths = longest < least ? 0 : longest + 1 - least;
   uint64_t sum = 0;
-  rte_mbuf* const* from = in;
-  for (rte_mbuf* const* const end = in + most; from != end; from++, to += octoword_bytes) {
+  rte_mbuf* const* from = in.data();
+  for (rte_mbuf* const* const end = from + most; from != end; from++, to += octoword_bytes) {
     rte_mbuf* const m = *from;
     const uint32_t length = m->data_len;
-    if ((m->ol_flags & no_plain) != 0 || m->nb_segs != 1 || length - least >= lengths) [[unlikely]]
+    if ((m->ol_flags & no_plain) != (asks ? flags : 0) || m->nb_segs != 1 ||
+        length - least >= lengths || (asks && m->pkt_len != length)) [[unlikely]]
       break;
     const uint64_t address = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
     if (address - span.first >= span.bytes) [[unlikely]] {
@@ -159,15 +184,50 @@ namespace {
     *reinterpret_cast<rte_mbuf**>(reinterpret_cast<uintptr_t>(from) + apart) = m;
     sum += length;
   }
-  const auto n = static_cast<uint32_t>(from - in);
+  const auto n = static_cast<uint32_t>(from - in.data());
   if (n == 0) return 0;
   bytes += sum;
   const Octowords ds{wqe_heads + n};
-  queue::store_eth(c.line() + octoword_bytes, 0);
+  queue::store_eth(c.line() + octoword_bytes, asks ? sums_of(flags) : queue::EthOffload::none);
   c.control(n == 1 ? prm::Opcode::send : prm::Opcode::enhanced_mpsw, ds, unsignalled.flags, 0);
   c.advance(wqebbs_for(ds).value(), 0);
   q.head += n;
   return n;
+}
+
+// Packets of one mbuf that each ask for a tag, from the front: a SEND each, into which the device
+// puts it, as DPDK's driver sends them (mlx5_tx.h, mlx5_tx_able_to_empw(), "VLAN"). Returns how
+// many.
+uint32_t append_tagged(MbufTx& q, queue::WqeCursor& c, std::span<rte_mbuf* const> in,
+                       uint64_t& bytes) noexcept {
+  const uint32_t least = q.plain_least, longest = longest_frame(q);
+  uint32_t n = 0;
+  for (rte_mbuf* const m : in) {
+    const uint64_t flags = m->ol_flags & no_plain;
+    const uint32_t length = m->data_len;
+    if ((flags & RTE_MBUF_F_TX_VLAN) == 0 || !is_told_in_place(q, flags) || m->nb_segs != 1 ||
+        m->pkt_len != length || length < least || length + queue::vlan_tag_bytes > longest)
+      break;
+    const uint64_t address = reinterpret_cast<uint64_t>(m->buf_addr) + m->data_off;
+    if (!q.keys.last().covers(address, length) && !q.keys.find(*m, address, length)) break;
+    const queue::Sge frame{address, length, q.keys.last().key};
+    if (!queue::eth_send_tagged(c, frame, sums_of(flags), queue::customer_tag(m->vlan_tci),
+                                unsignalled))
+      break;
+    q.sent[q.head++ & q.mask] = m;
+    bytes += length;
+    n++;
+  }
+  return n;
+}
+
+// Packets from the front that ask for something and need no look at their bytes; returns how many.
+[[gnu::noinline]] uint32_t append_asking(MbufTx& q, queue::WqeCursor& c,
+                                         std::span<rte_mbuf* const> in, uint64_t& bytes) noexcept {
+  const uint64_t flags = in[0]->ol_flags & no_plain;
+  if (!is_told_in_place(q, flags)) return 0;
+  if ((flags & RTE_MBUF_F_TX_VLAN) != 0) return append_tagged(q, c, in, bytes);
+  return append_row<true>(q, c, in, flags, bytes);
 }
 
 // Returns the packets taken; `posted` those of them that have a WQE.
@@ -178,7 +238,9 @@ namespace {
   uint32_t taken = 0;
   while (taken < count) {
     if (q.min_inline == 0) {
-      const uint32_t n = append_plain(q, c, in + taken, count - taken, bytes);
+      const std::span<rte_mbuf* const> rest{in + taken, count - taken};
+      uint32_t n = append_row<false>(q, c, rest, 0, bytes);
+      if (n == 0) n = append_asking(q, c, rest, bytes);
       taken += n;
       posted += n;
       if (n != 0) continue;
