@@ -104,7 +104,7 @@ struct Place {
 };
 constexpr Place places[] = {{Level::hot, "hot"}, {Level::l3, "L3"}, {Level::memory, "memory"}};
 
-// A demoted line that stays hot leaves nothing to be measured.
+// There is nothing to be measured where a demoted line stays hot.
 bool reaches(Level level) {
   static const double hot = read_ns(Level::hot), demoted = read_ns(Level::l3);
   return level != Level::l3 || demoted >= least_of_l3 * hot;

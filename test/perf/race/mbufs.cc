@@ -17,7 +17,7 @@ template <Work W>
 
 constexpr uint64_t fresh_words = uint64_t{RTE_PKTMBUF_HEADROOM} | 1ull << 16 | 1ull << 32;
 
-// Asks the mbuf alone: rearm_data's last word is the port.
+// Compares what the mbuf alone says: rearm_data's last word is the port.
 bool is_whole(const rte_mbuf& m) noexcept {
   uint64_t words;
   std::memcpy(&words, &m.rearm_data, sizeof words);

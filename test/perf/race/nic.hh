@@ -50,8 +50,8 @@ class Nic {
   [[nodiscard]] uint32_t to_end() const noexcept;
   // Fills a receive, of which there is one.
   void receive(const Packet& p) noexcept;
-  // Fills as many receives as there are packets by one compressed block: the first one's types
-  // and checksums are everyone's. `hashes`: the minis say the hash, else a checksum.
+  // Fills several receives, of which there are as many, by one compressed block: the first one's
+  // types and checksums are everyone's. `hashes`: the minis say the hash, else a checksum.
   void receive_block(std::span<const Packet> packets, bool hashes) noexcept;
   // To be called behind the last receive of a turn.
   void end_turn() noexcept;

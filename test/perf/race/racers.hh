@@ -49,7 +49,7 @@ struct NewAddresses {
 };
 inline constexpr NewAddresses new_addresses;
 
-// The job `read` leaves here what it computed from all fields, so that no compiler leaves them out.
+// The job `read` leaves here what it computed from all fields, so that nobody leaves them out.
 inline volatile uint64_t sink;
 inline constexpr std::size_t ipv4_destination = 30;  // in a frame without a tag
 inline constexpr uint64_t sums_good = RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
