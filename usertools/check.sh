@@ -10,7 +10,7 @@
 #   --long    the ten-minute soak, large matrices, whole suites in a weak order, libFuzzer and the oracle
 #             too. It has no budget of minutes and is not run by CI: refused where CI is set
 #   --fresh   README's first command and its commands in a bare root as well (usertools/fresh.sh), as CI does
-#   --releases  the tests of test/releases.txt in a root of Debian 13 as well (usertools/matrix.sh), as CI does
+#   --releases  the tests of test/releases.txt in a root of Debian 13 as well (usertools/matrix.sh)
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/prepare.sh"
 
