@@ -32,8 +32,8 @@ fi
 version_of() { dpkg-query -W -f '${Version}' "$1" | sed 's/^[0-9]*://'; }
 
 reserve_hugepages 128
-configure build -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true -Dtests=true -Dexamples=true \
-  "${in_one[@]}" -Dcpp_args=-Wno-shadow || fail "could not configure the build"
+configure build -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true -Dtests=true -Dexamples=true ||
+  fail "could not configure the build"
 wanted=("${suites[@]}")
 [ $quick = no ] || wanted=("${names[@]}")
 # shellcheck disable=SC2046

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+// First: it says that the functions of rings are C (base/dpdk.hh), which not every DPDK does.
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 

@@ -42,7 +42,7 @@ uint32_t cursor(Sq& q) noexcept {
 }
 
 uint64_t time_of(const ClockSample& s, uint64_t stamp) noexcept {
-  return DeviceClock(s).ns(stamp) - DeviceClock().ns(stamp);
+  return DeviceClock(s).ns(stamp) - DeviceClock().ns(stamp) + DeviceClock(s).good_for_ns();
 }
 uint32_t row(const Cq& q) noexcept {
   return q.row().count;
