@@ -221,6 +221,12 @@ uint32_t append_tagged(MbufTx& q, queue::WqeCursor& c, std::span<rte_mbuf* const
   return n;
 }
 
+// False for what append_asking() would look at in vain: chains, and what asks for more or nothing.
+bool asks_in_place(const rte_mbuf& m) noexcept {
+  const uint64_t flags = m.ol_flags & no_plain;
+  return m.nb_segs == 1 && flags != 0 && (flags & ~(sum_flags | RTE_MBUF_F_TX_VLAN)) == 0;
+}
+
 // Packets from the front that ask for something and need no look at their bytes; returns how many.
 [[gnu::noinline]] uint32_t append_asking(MbufTx& q, queue::WqeCursor& c,
                                          std::span<rte_mbuf* const> in, uint64_t& bytes) noexcept {
@@ -240,7 +246,7 @@ uint32_t append_tagged(MbufTx& q, queue::WqeCursor& c, std::span<rte_mbuf* const
     if (q.min_inline == 0) {
       const std::span<rte_mbuf* const> rest{in + taken, count - taken};
       uint32_t n = append_row<false>(q, c, rest, 0, bytes);
-      if (n == 0) n = append_asking(q, c, rest, bytes);
+      if (n == 0 && asks_in_place(*rest[0])) n = append_asking(q, c, rest, bytes);
       taken += n;
       posted += n;
       if (n != 0) continue;
