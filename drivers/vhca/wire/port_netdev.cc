@@ -137,9 +137,11 @@ void PortNetdev::read_groups() noexcept {
   groups_ns_ = now_ns_;
   const Fd file(::open("/proc/thread-self/net/dev_mcast", O_RDONLY | O_CLOEXEC));
   std::size_t bytes = 0;
-  for (ssize_t n = 1;
-       file && n > 0 && bytes<text_.size(); bytes += n> 0 ? static_cast<std::size_t>(n) : 0)
-    n = ::read(file.get(), text_.data() + bytes, text_.size() - bytes);
+  while (file && bytes < text_.size()) {
+    const ssize_t n = ::read(file.get(), text_.data() + bytes, text_.size() - bytes);
+    if (n <= 0) break;
+    bytes += static_cast<std::size_t>(n);
+  }
   groups_.clear();
   std::string_view text(text_.data(), bytes);
   while (!text.empty() && groups_.size() < groups_.capacity()) {
