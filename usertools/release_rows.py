@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of the table of releases in doc/compatibility.md, from a build folder in which release-tests.sh ran.
+"""Rows of the table of releases in doc/compatibility.md, made from a build
+folder in which release-tests.sh ran.
 
 Usage: release_rows.py row FOLDER         the row
-       release_rows.py write PAGE ROW     puts the row into the page, in place of the older one of its release and tests"""
+       release_rows.py write PAGE ROW     puts the row into the page, in place
+                                          of the older one of its release"""
 
 import glob
 import json
