@@ -20,7 +20,7 @@ using namespace kilim::test;
 using Mac = std::array<uint8_t, 6>;
 constexpr Mac foreign{0x02, 0, 0, 0, 0, 0x99}, everyone{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
     group{0x01, 0, 0x5e, 1, 2, 3}, own{0x02, 0x4b, 0, 0, 0, 7};
-constexpr const char* tap = "ndtap";
+constexpr const char* tap = "kbtap";
 
 kilim::DeviceSpec spec_of(const char* name, const char* wire, const char* netdev) {
   kilim::DeviceSpec spec;
@@ -46,13 +46,13 @@ uint64_t taken_by_kernel() {
 
 // `right` has the interface.
 struct Bench {
-  Bench() : left(devices()[0], "nd0"), right(devices()[1], "nd1") {}
+  Bench() : left(devices()[0], "near0"), right(devices()[1], "far0") {}
   static Attached** devices() {
     static Attached* both[2]{};
     if (both[0] != nullptr) return both;
-    auto spec = spec_of("nd1", "cable:nd", tap);
+    auto spec = spec_of("far0", "cable:beside", tap);
     spec.mac = "02:4b:00:00:00:07";
-    both[0] = attach_wired("nd0", "cable:nd");
+    both[0] = attach_wired("near0", "cable:beside");
     auto attached = kilim::vhca::attach(spec);
     if (!attached) std::printf("attach: %s\n", attached.error().what);
     CU_ASSERT_TRUE_FATAL(attached.ok());
@@ -92,22 +92,22 @@ struct Bench {
   Port left, right;
 };
 
-// The order is that of mlx5_core's namespaces: the kernel's own stand in front of leftovers.
+// The order of mlx5_core's namespaces: the kernel's own stands in front of leftovers.
 void a_default_rule_gets_what_the_interface_leaves() {
   Bench b;
   ibv_flow* rest = b.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
   CU_ASSERT_PTR_NOT_NULL_FATAL(rest);
   CU_ASSERT_TRUE(b.who(own) == 'k' && b.who(everyone) == 'k');
   CU_ASSERT_TRUE(b.who(foreign) == 'q' && b.who(group) == 'q');
-  b.change("maddr add 01:00:5e:01:02:03 dev ndtap");
+  b.change("maddr add 01:00:5e:01:02:03 dev kbtap");
   EQUAL(b.who(group), 'k');
-  b.change("maddr del 01:00:5e:01:02:03 dev ndtap");
+  b.change("maddr del 01:00:5e:01:02:03 dev kbtap");
   EQUAL(b.who(group), 'q');
-  b.change("link set ndtap allmulticast on");
+  b.change("link set kbtap allmulticast on");
   CU_ASSERT_TRUE(b.who(group) == 'k' && b.who(foreign) == 'q');
-  b.change("link set ndtap allmulticast off promisc on");
+  b.change("link set kbtap allmulticast off promisc on");
   CU_ASSERT_TRUE(b.who(foreign) == 'k' && b.who(group) == 'k' && b.who(own) == 'k');
-  b.change("link set ndtap promisc off");
+  b.change("link set kbtap promisc off");
   EQUAL(b.who(foreign), 'q');
   ibv_destroy_flow(rest);
   CU_ASSERT_TRUE(b.who(foreign) == '-' && b.who(own) == 'k');
@@ -120,9 +120,9 @@ void other_rules_stand_in_front_of_the_interface() {
   CU_ASSERT_TRUE(b.who(own) == 'q' && b.who(everyone) == 'k' && b.who(foreign) == '-');
   ibv_flow* all = b.all();
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
-  b.change("link set ndtap promisc on");
+  b.change("link set kbtap promisc on");
   for (const Mac& to : {own, everyone, foreign, group}) EQUAL(b.who(to), 'q');
-  b.change("link set ndtap promisc off");
+  b.change("link set kbtap promisc off");
   ibv_destroy_flow(all);
   ibv_destroy_flow(mine);
   // A sniffer takes nothing from anybody.
@@ -132,7 +132,7 @@ void other_rules_stand_in_front_of_the_interface() {
   ibv_destroy_flow(sniffer);
 }
 
-// Who has 198.18.7.1? As `ping` begins.
+// Asks who has 198.18.7.1, with which `ping` begins.
 bool kernel_answers(Bench& b) {
   for (uint32_t i = 0; i < 8; i++) b.left.receive(8 + i);
   uint8_t* f = b.left.memory.data();
@@ -192,15 +192,15 @@ void the_port_follows_the_interface() {
   ibv_flow* all = b.all();
   EQUAL(port_of(b).active_mtu, IBV_MTU_1024);
   CU_ASSERT_TRUE(b.who(own, 1200) == 'q' && port_of(b).state == IBV_PORT_ACTIVE);
-  b.change("link set ndtap mtu 1000");
+  b.change("link set kbtap mtu 1000");
   EQUAL(port_of(b).active_mtu, IBV_MTU_512);
   CU_ASSERT_TRUE(b.who(own, 1000) == 'q' && b.who(own, 1200) == '-');
-  b.change("link set ndtap mtu 1500");
+  b.change("link set kbtap mtu 1500");
   EQUAL(b.who(own, 1200), 'q');
-  b.change("link set ndtap down");
+  b.change("link set kbtap down");
   EQUAL(next_event(b), IBV_EVENT_PORT_ERR);
   CU_ASSERT_TRUE(port_of(b).state == IBV_PORT_DOWN && b.who(own) == '-');
-  b.change("link set ndtap up");
+  b.change("link set kbtap up");
   EQUAL(next_event(b), IBV_EVENT_PORT_ACTIVE);
   CU_ASSERT_TRUE(port_of(b).state == IBV_PORT_ACTIVE && b.who(own) == 'q');
   ibv_destroy_flow(all);
@@ -208,11 +208,11 @@ void the_port_follows_the_interface() {
 
 void what_cannot_be_is_refused() {
   (void)Bench::devices();
-  EQUAL(kilim::vhca::attach(spec_of("nd2", "cable:nd2", tap)).error().code, EBUSY);
-  EQUAL(kilim::vhca::attach(spec_of("nd3", "", "ndtap3")).error().code, EINVAL);
-  EQUAL(kilim::vhca::attach(spec_of("nd4", "tap:ndtap4", "ndtap5")).error().code, EINVAL);
+  EQUAL(kilim::vhca::attach(spec_of("other0", "cable:besides", tap)).error().code, EBUSY);
+  EQUAL(kilim::vhca::attach(spec_of("other1", "", "kbtap3")).error().code, EINVAL);
+  EQUAL(kilim::vhca::attach(spec_of("other2", "tap:kbtap4", "kbtap5")).error().code, EINVAL);
   // The names are free again.
-  CU_ASSERT_TRUE(kilim::vhca::attach(spec_of("nd2", "cable:nd2", "ndtap2")).ok());
+  CU_ASSERT_TRUE(kilim::vhca::attach(spec_of("other0", "cable:besides", "kbtap2")).ok());
 }
 
 constexpr Case cases[] = {
@@ -232,8 +232,8 @@ KILIM_TEST_MAIN(netdev) {
     return skipped;
   }
   (void)command("for i in all default; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
-  if (!command("ip tuntap add dev ndtap mode tap") || !command("ip link set ndtap up") ||
-      !command("ip addr add 198.18.7.1/24 dev ndtap")) {
+  if (!command("ip tuntap add dev kbtap mode tap") || !command("ip link set kbtap up") ||
+      !command("ip addr add 198.18.7.1/24 dev kbtap")) {
     std::printf("needs /dev/net/tun and the program ip\n");
     return skipped;
   }
