@@ -39,7 +39,7 @@ struct LineUnderWay {
     return offered;
   }
 };
-LineUnderWay line;
+LineUnderWay under_way;
 
 bool ends_word(char c) {
   return c == '\0' || std::strchr(" \t\r\n#", c) != nullptr;
@@ -49,22 +49,22 @@ int parse_word(cmdline_parse_token_hdr_t*, const char* text, void*, unsigned) {
   int n = 0;
   while (!ends_word(text[n])) n++;
   if (n == 0) return -1;
-  line.words.emplace_back(text, n);
+  under_way.words.emplace_back(text, n);
   const char* behind = text + n;
   while (*behind == ' ' || *behind == '\t') behind++;
-  line.ended = *behind != '\0' && std::strchr("\r\n#", *behind) != nullptr;
+  under_way.ended = *behind != '\0' && std::strchr("\r\n#", *behind) != nullptr;
   return n;
 }
 
 int count_choices(cmdline_parse_token_hdr_t*) {
-  return static_cast<int>(line.offer().size());
+  return static_cast<int>(under_way.offer().size());
 }
 
 int copy_choice(cmdline_parse_token_hdr_t*, int index, char* out, unsigned size) {
-  const std::vector<Offer>& all = line.offer();
+  const std::vector<Offer>& all = under_way.offer();
   if (index < 0 || static_cast<std::size_t>(index) >= all.size()) return -1;
-  line.shown = all[static_cast<std::size_t>(index)];
-  std::snprintf(out, size, "%s", line.shown.word.c_str());
+  under_way.shown = all[static_cast<std::size_t>(index)];
+  std::snprintf(out, size, "%s", under_way.shown.word.c_str());
   return 0;
 }
 
@@ -76,12 +76,12 @@ cmdline_token_ops word_ops{parse_word, count_choices, copy_choice, help_word};
 cmdline_token_hdr word_token{&word_ops, 0};
 
 void run_words() {
-  const Match m = match_line(command_table(), line.words);
+  const Match m = match_line(command_table(), under_way.words);
   if (m.row != nullptr) {
     std::string text;
-    for (const std::string& w : line.words) text += (text.empty() ? "" : " ") + w;
-    line.session->note_line(std::move(text));
-    return m.row->run(*line.session, Line(line.words, m.rest));
+    for (const std::string& w : under_way.words) text += (text.empty() ? "" : " ") + w;
+    under_way.session->note_line(std::move(text));
+    return m.row->run(*under_way.session, Line(under_way.words, m.rest));
   }
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", m.why.c_str());
@@ -101,22 +101,22 @@ void on_line(void* out, cmdline* cl, void* place) {
   if (cl != nullptr) {
     run_words();
     std::fflush(stdout);
-    if (line.session->quits()) cmdline_quit(cl);
+    if (under_way.session->quits()) cmdline_quit(cl);
     return;
   }
   const auto index = static_cast<cmdline_parse_token_hdr_t**>(place) - instruction.tokens;
   if (index == 0) {
-    line.words.clear();
-    line.ended = false;
+    under_way.words.clear();
+    under_way.ended = false;
   }
-  *static_cast<cmdline_token_hdr**>(out) = line.ended ? nullptr : &word_token;
+  *static_cast<cmdline_token_hdr**>(out) = under_way.ended ? nullptr : &word_token;
 }
 
 Instruction instruction{on_line, nullptr, nullptr, {nullptr}};
 
 int help_word(cmdline_parse_token_hdr_t*, char* out, unsigned size) {
-  std::snprintf(out, size, "%s", line.shown.kind);
-  instruction.help = line.shown.sentence.c_str();
+  std::snprintf(out, size, "%s", under_way.shown.kind);
+  instruction.help = under_way.shown.sentence.c_str();
   return 0;
 }
 cmdline_parse_ctx_t context[] = {reinterpret_cast<cmdline_parse_inst_t*>(&instruction), nullptr};
@@ -169,15 +169,15 @@ class Typist {
 }  // namespace
 
 void run_line(Session& session, const std::string& text) {
-  line.session = &session;
-  line.words = split_words(text.substr(0, text.find('#')));
-  if (!line.words.empty()) run_words();
+  under_way.session = &session;
+  under_way.words = split_words(text.substr(0, text.find('#')));
+  if (!under_way.words.empty()) run_words();
 }
 
 bool run_file(Session& session, const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  line.session = &session;
+  under_way.session = &session;
   std::fflush(stdout);
   for (Typist typist(fd, -1); !session.quits() && typist.type();) {
   }
@@ -186,7 +186,7 @@ bool run_file(Session& session, const std::string& path) {
 }
 
 void run_prompt(Session& session, const std::function<bool()>& tick) {
-  line.session = &session;
+  under_way.session = &session;
   std::fflush(stdout);
   pollfd in{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
   Typist typist(STDIN_FILENO, STDOUT_FILENO);

@@ -62,7 +62,7 @@ constexpr Several groups[] = {
     {"tcp", RTE_ETH_RSS_TCP},
     {"sctp", RTE_ETH_RSS_SCTP},
 };
-constexpr Several several[] = {
+constexpr Several type_groups[] = {
     {"all", RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP |
                 RTE_ETH_RSS_L2_PAYLOAD},
     {"none", 0},
@@ -100,7 +100,7 @@ class Names {
 }  // namespace
 
 std::optional<uint64_t> rss_of(std::string_view word) {
-  for (const Several& s : several)
+  for (const Several& s : type_groups)
     if (s.name == word) return s.rss_hf;
   for (const Several& s : groups)
     if (s.name == word) return s.rss_hf;

@@ -22,7 +22,7 @@ using Bytes = std::span<const uint8_t>;
 // Where fields begin, in bytes of the buffer.
 constexpr std::size_t ether_type_at = place::ethertype.bit / 8, vlan_at = place::vlan_tci.bit / 8,
                       protocol_at = place::ip_protocol.bit / 8, tos_at = place::ip_tos.bit / 8,
-                      flags_at = place::cvlan_tag.bit / 8, tcp_flags_at = flags_at + 1,
+                      flags_at = place::cvlan_tag.bit / 8, low_flags_at = flags_at + 1,
                       tcp_at = place::tcp_sport.bit / 8, ihl_at = 26, ttl_at = 27,
                       udp_at = place::udp_sport.bit / 8;
 constexpr uint8_t cvlan = 0x80, svlan = 0x40, frag = 0x20, version_bits = 0x1e, ninth_tcp_flag = 1;
@@ -100,7 +100,7 @@ class Translation {
     if (typed && type() == 0x0800) return {4};
     if (typed && type() == 0x86dd) return {6};
     const bool of_ip = asks(tos_at, 1) || (mask_[flags_at] & (frag | ninth_tcp_flag)) != 0 ||
-                       asks(tcp_flags_at, MatchParam{}.size() - tcp_flags_at) || any(label_mask_);
+                       asks(low_flags_at, MatchParam{}.size() - low_flags_at) || any(label_mask_);
     if (!of_ip && !asks(protocol_at, 1)) return {0};
     // A frame without the header has zeros there: it would match too.
     MatchParam l3 = value_;
@@ -202,7 +202,7 @@ class Translation {
 
   // The device finds no ports in a fragment, not in the first one either.
   void put_ports(unsigned version) {
-    const bool flags = asks(tcp_flags_at, 1) || (mask_[flags_at] & ninth_tcp_flag) != 0;
+    const bool flags = asks(low_flags_at, 1) || (mask_[flags_at] & ninth_tcp_flag) != 0;
     const bool of_tcp = flags || asks(tcp_at, 4), of_udp = asks(udp_at, 4);
     if (!of_tcp && !of_udp) return;
     if (version == 0 || (of_tcp && of_udp)) {
@@ -213,15 +213,15 @@ class Translation {
     put_byte({From::protocol, 0}, of_tcp ? tcp : udp, 0xff);
     // A fragment, and a frame of another protocol, has zeros there.
     const unsigned tcp_flags =
-        (value_[flags_at] & unsigned{ninth_tcp_flag}) << 8 | value_[tcp_flags_at];
+        (value_[flags_at] & unsigned{ninth_tcp_flag}) << 8 | value_[low_flags_at];
     if (tcp_flags == 0 && !any(Bytes(value_).subspan(of_tcp ? tcp_at : udp_at, 4))) why_ = zeros;
     put_field(tcp_at, 4, {From::transport, 0});
     put_field(udp_at, 4, {From::transport, 0});
     if (flags)
       put_number({From::transport, 12}, tcp_flags,
-                 (mask_[flags_at] & unsigned{ninth_tcp_flag}) << 8 | mask_[tcp_flags_at]);
+                 (mask_[flags_at] & unsigned{ninth_tcp_flag}) << 8 | mask_[low_flags_at]);
     left_[flags_at] &= static_cast<uint8_t>(~ninth_tcp_flag);
-    said(tcp_flags_at, 1);
+    said(low_flags_at, 1);
   }
 
   MatchParam value_{}, mask_{}, left_{};

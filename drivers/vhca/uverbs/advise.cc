@@ -40,7 +40,7 @@ constexpr AttrRule rules[] = {
     {UVERBS_ATTR_ADVISE_MR_FLAGS, AttrKind::in, true, 4, 8},
     {UVERBS_ATTR_ADVISE_MR_SGE_LIST, AttrKind::in, true, sizeof(ib_uverbs_sge)},
 };
-constexpr Method methods[] = {
+constexpr Method advise_table[] = {
     {UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, WhenDead::runs, advise,
      rules},  // prefetching is the host's work (odp.c)
 };
@@ -48,7 +48,7 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> advise_methods() {
-  return methods;
+  return advise_table;
 }
 
 }  // namespace kilim::vhca

@@ -17,21 +17,21 @@ namespace kilim::vhca {
 
 namespace {
 
-int destroy(Context& context, Bundle& b) {
+int destroy_ah(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_AH_HANDLE);
 }
 
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule ah_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_AH_HANDLE, AttrKind::object, true, 0, 0, Kind::ah},
 };
-constexpr Method methods[] = {
-    {UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, WhenDead::runs, destroy, destroy_rules},
+constexpr Method ah_table[] = {
+    {UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, WhenDead::runs, destroy_ah, ah_destroy_rules},
 };
 
 }  // namespace
 
 std::span<const Method> ah_methods() {
-  return methods;
+  return ah_table;
 }
 
 int cmd_create_ah(Context& context, const Request& r) {

@@ -27,7 +27,7 @@ namespace kilim::vhca::clock_page {
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t clock_bytes = 4096;
 constexpr uint32_t shift = 31, mult = uint32_t{1} << 31;  // a tick is a nanosecond
 constexpr uint64_t mask = (uint64_t{1} << 41) - 1;        // CLOCKSOURCE_MASK(41)
 // A reader's 64 bits are full after 2^33 ns; Linux renews within a quarter of that
@@ -110,12 +110,12 @@ bool start_thread(Pages& pages) noexcept {
 }
 
 bool add_page(Pages& pages) {
-  Page page{sealed_memory("clock-info", page_bytes), nullptr};
+  Page page{sealed_memory("clock-info", clock_bytes), nullptr};
   if (!page.fd) return false;
-  void* at = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd.get(), 0);
+  void* at = ::mmap(nullptr, clock_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd.get(), 0);
   if (at == MAP_FAILED) return false;
   page.at = static_cast<std::byte*>(at);
-  write_origin(page.fd.get(), {page.at, page_bytes});
+  write_origin(page.fd.get(), {page.at, clock_bytes});
   pages.all.push_back(std::move(page));
   renew(pages);
   return true;
@@ -139,7 +139,7 @@ int fd() noexcept {
   const std::lock_guard lock{made->lock};
   if (!made->all.empty()) {
     Page& last = made->all.back();
-    if (is_origin(last.fd.get(), {last.at, page_bytes})) return last.fd.get();
+    if (is_origin(last.fd.get(), {last.at, clock_bytes})) return last.fd.get();
     (void)last.fd.release();  // the number is the client's now
   }
   return add_page(*made) ? made->all.back().fd.get() : -1;

@@ -27,7 +27,7 @@ int create(Context& context, Bundle& b) {
   return context.keep_unless(b.give(UVERBS_ATTR_CREATE_COUNTERS_HANDLE, counters.handle), counters);
 }
 
-int destroy(Context& context, Bundle& b) {
+int destroy_counters(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_COUNTERS_HANDLE);
 }
 
@@ -45,19 +45,20 @@ int read(Context& context, Bundle& b) {
   return to.write(values.data(), values.size() * sizeof(uint64_t));
 }
 
-constexpr AttrRule create_rules[] = {{UVERBS_ATTR_CREATE_COUNTERS_HANDLE, AttrKind::fresh, true}};
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule counters_create_rules[] = {
+    {UVERBS_ATTR_CREATE_COUNTERS_HANDLE, AttrKind::fresh, true}};
+constexpr AttrRule counters_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_COUNTERS_HANDLE, AttrKind::object, true, 0, 0, Kind::counters}};
 constexpr AttrRule read_rules[] = {
     {UVERBS_ATTR_READ_COUNTERS_HANDLE, AttrKind::object, true, 0, 0, Kind::counters},
     {UVERBS_ATTR_READ_COUNTERS_BUFF, AttrKind::out, true, 8},
     {UVERBS_ATTR_READ_COUNTERS_FLAGS, AttrKind::in, false, 4, 8},
 };
-constexpr Method methods[] = {
+constexpr Method counters_table[] = {
     {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_CREATE, WhenDead::runs, create,
-     create_rules},  // no command (counters.c)
-    {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY, WhenDead::runs, destroy,
-     destroy_rules},
+     counters_create_rules},  // no command (counters.c)
+    {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY, WhenDead::runs, destroy_counters,
+     counters_destroy_rules},
     {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_READ, WhenDead::refused, read,
      read_rules},  // QUERY_FLOW_COUNTER
 };
@@ -65,7 +66,7 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> counters_methods() {
-  return methods;
+  return counters_table;
 }
 
 int bind_counters(CountersObject& counters, const InBuffer& in) {

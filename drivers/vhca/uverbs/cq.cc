@@ -135,7 +135,7 @@ int create_method(Context& context, Bundle& b) {
 }
 
 // Destroys and says how many events the client has read: those it must acknowledge.
-int destroy(Context& context, CqObject& cq, const OutBuffer& out) {
+int destroy_cq(Context& context, CqObject& cq, const OutBuffer& out) {
   if (cq.users != 0) return -EBUSY;
   // release() takes the unread ones back, so the counts are made here.
   EventFile* channel = cq.channel;
@@ -150,10 +150,10 @@ int destroy(Context& context, CqObject& cq, const OutBuffer& out) {
 
 int destroy_method(Context& context, Bundle& b) {
   auto* cq = b.object<CqObject>(context, UVERBS_ATTR_DESTROY_CQ_HANDLE);
-  return destroy(context, *cq, b.out(UVERBS_ATTR_DESTROY_CQ_RESP));
+  return destroy_cq(context, *cq, b.out(UVERBS_ATTR_DESTROY_CQ_RESP));
 }
 
-constexpr AttrRule create_rules[] = {
+constexpr AttrRule cq_create_rules[] = {
     {UVERBS_ATTR_CREATE_CQ_HANDLE, AttrKind::fresh, true},
     {UVERBS_ATTR_CREATE_CQ_CQE, AttrKind::in, true, 4, 4},
     {UVERBS_ATTR_CREATE_CQ_USER_HANDLE, AttrKind::in, true, 8, 8},
@@ -163,14 +163,14 @@ constexpr AttrRule create_rules[] = {
     {UVERBS_ATTR_CREATE_CQ_RESP_CQE, AttrKind::out, true, 4, 4},
     {UVERBS_ATTR_CREATE_CQ_EVENT_FD, AttrKind::fd, false},
 };
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule cq_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_CQ_HANDLE, AttrKind::object, true, 0, 0, Kind::cq},
     {UVERBS_ATTR_DESTROY_CQ_RESP, AttrKind::out, true, sizeof(ib_uverbs_destroy_cq_resp)},
 };
-constexpr Method methods[] = {
+constexpr Method cq_table[] = {
     {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, WhenDead::refused, create_method,
-     create_rules},  // CREATE_CQ
-    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, WhenDead::runs, destroy_method, destroy_rules},
+     cq_create_rules},  // CREATE_CQ
+    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, WhenDead::runs, destroy_method, cq_destroy_rules},
 };
 
 // The older commands name a channel by a descriptor or -1.
@@ -184,7 +184,7 @@ int channel_of(const Context& context, int32_t fd, CqRequest& q) {
 }  // namespace
 
 std::span<const Method> cq_methods() {
-  return methods;
+  return cq_table;
 }
 
 int CqObject::release(Context& context) {
@@ -265,7 +265,7 @@ int cmd_destroy_cq(Context& context, const Request& r) {
   Object* o = context.object(cmd.cq_handle);
   if (o == nullptr) return -ENOENT;
   auto* cq = context.find<CqObject>(cmd.cq_handle);
-  return cq != nullptr ? destroy(context, *cq, r.out) : -EINVAL;
+  return cq != nullptr ? destroy_cq(context, *cq, r.out) : -EINVAL;
 }
 
 }  // namespace kilim::vhca

@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t comp_vectors = 1;  // one event queue
 constexpr uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 
-mlx5_ib_alloc_ucontext_resp describe(Hca& hca) {
+mlx5_ib_alloc_ucontext_resp describe_context(Hca& hca) {
   const Profile& p = hca.config.profile;
   mlx5_ib_alloc_ucontext_resp r{};
   r.qp_tab_size = p.max_qp;
@@ -65,7 +65,7 @@ int open_context(Context& context, const Request& r) {
   bool devx = (req.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
   if (devx && !context.hca.config.profile.devx) return -EINVAL;
   if ((req.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0 || req.max_cqe_version == 0) return -EOPNOTSUPP;
-  mlx5_ib_alloc_ucontext_resp resp = describe(context.hca);
+  mlx5_ib_alloc_ucontext_resp resp = describe_context(context.hca);
   resp.response_length = std::min<uint32_t>(sizeof resp, r.driver_out.bytes());
   if (int err = r.driver_out.write(resp); err != 0) return err;
   context.open(devx);
@@ -79,7 +79,7 @@ int get_context(Context& context, Bundle& b) {
 }
 
 int query_context(Context& context, Bundle& b) {
-  mlx5_ib_alloc_ucontext_resp resp = describe(context.hca);
+  mlx5_ib_alloc_ucontext_resp resp = describe_context(context.hca);
   OutBuffer driver = b.out(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
   resp.response_length = std::min<uint32_t>(sizeof resp, driver.bytes());
   if (int err = driver.write(resp); err != 0) return err;
@@ -106,22 +106,22 @@ constexpr AttrRule query_context_rules[] = {
     {MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, AttrKind::out, true,
      offsetof(mlx5_ib_alloc_ucontext_resp, response_length) + 4},
 };
-constexpr AttrRule async_rules[] = {
+constexpr AttrRule device_async_rules[] = {
     {UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, AttrKind::fresh, true},
 };
-constexpr Method methods[] = {
+constexpr Method device_table[] = {
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, WhenDead::closed, get_context,
      get_context_rules},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, WhenDead::runs, query_context,
      query_context_rules},  // no command: what the driver knows (main.c, set_ucontext_resp())
     {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, WhenDead::runs, async_event_alloc,
-     async_rules},
+     device_async_rules},
 };
 
 }  // namespace
 
 std::span<const Method> device_methods() {
-  return methods;
+  return device_table;
 }
 
 int cmd_get_context(Context& context, const Request& r) {

@@ -274,7 +274,7 @@ int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t f
   return run_and_answer(context, c);
 }
 
-int query(Context& context, Bundle& b) {
+int query_devx(Context& context, Bundle& b) {
   return on_object(context, b, query_opcodes, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE);
 }
 
@@ -311,7 +311,7 @@ int query_eqn(Context&, Bundle& b) {
   return vector != 0 ? -ENOENT : b.put(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, completion_event_queue);
 }
 
-int destroy(Context& context, Bundle& b) {
+int destroy_devx(Context& context, Bundle& b) {
   return destroy_by(context, b, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
 }
 
@@ -319,20 +319,20 @@ constexpr AttrRule other_rules[] = {
     {MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, AttrKind::in, true, least_command, longest},
     {MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, AttrKind::out, true, least_command, longest},
 };
-constexpr AttrRule create_rules[] = {
+constexpr AttrRule devx_create_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, AttrKind::fresh, true},
     {MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, AttrKind::in, true, least_command, longest},
     {MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, AttrKind::out, true, least_command, longest},
 };
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule devx_destroy_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, AttrKind::object, true, 0, 0, Kind::devx_obj},
 };
-constexpr AttrRule query_rules[] = {
+constexpr AttrRule devx_query_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, AttrKind::any_object, true},
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, AttrKind::in, true, least_command, longest},
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, AttrKind::out, true, least_command, longest},
 };
-constexpr AttrRule async_rules[] = {
+constexpr AttrRule devx_async_rules[] = {
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, AttrKind::any_object, true},
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, AttrKind::in, true, least_command, longest},
     {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, AttrKind::fd, true},
@@ -348,27 +348,27 @@ constexpr AttrRule eqn_rules[] = {
     {MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC, AttrKind::in, true, 4, 4},
     {MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, AttrKind::out, true, 4, 4},
 };
-constexpr Method methods[] = {
+constexpr Method devx_table[] = {
     {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, WhenDead::runs, query_eqn,
      eqn_rules},  // no command (devx.c)
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, WhenDead::refused, query,
-     query_rules},  // queries
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, WhenDead::refused, query_devx,
+     devx_query_rules},  // queries
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY, WhenDead::refused, query_async,
-     async_rules},  // queries
+     devx_async_rules},  // queries
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, WhenDead::judges, modify,
      modify_rules},  // 2ERR_QP and 2RST_QP are done
     {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, WhenDead::refused, other,
      other_rules},  // queries
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, WhenDead::refused, create,
-     create_rules},  // what creates
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, WhenDead::runs, destroy,
-     destroy_rules},
+     devx_create_rules},  // what creates
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, WhenDead::runs, destroy_devx,
+     devx_destroy_rules},
 };
 
 }  // namespace
 
 std::span<const Method> devx_methods() {
-  return methods;
+  return devx_table;
 }
 
 int DevxObject::release(Context& context) {

@@ -106,7 +106,7 @@ constexpr AttrRule subscribe_rules[] = {
     {MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, AttrKind::in, false, 8, 8},
     {MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM, AttrKind::in, false, 4, 4},
 };
-constexpr Method methods[] = {
+constexpr Method devx_event_table[] = {
     {MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD, MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC, WhenDead::runs,
      make_command_file, command_file_rules},  // no command (devx.c)
     {MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD, MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC, WhenDead::runs,
@@ -159,7 +159,7 @@ void fill_data(Entry& entry, const Hca& h, const DevxObject& object) noexcept {
 }  // namespace
 
 std::span<const Method> devx_event_methods() {
-  return methods;
+  return devx_event_table;
 }
 
 // A second subscription to the same is one (subscribe_event_xa_alloc()), with the newer cookie.

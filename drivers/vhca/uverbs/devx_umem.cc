@@ -15,8 +15,9 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint64_t known_access = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
-                                  IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_RELAXED_ORDERING;
+constexpr uint64_t umem_known_access =
+    IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_READ |
+    IB_UVERBS_ACCESS_RELAXED_ORDERING;
 constexpr uint64_t written = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE;
 
 int register_memory(Context& context, Bundle& b) {
@@ -25,7 +26,7 @@ int register_memory(Context& context, Bundle& b) {
   const uint64_t bytes = b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN);
   const uint64_t access = b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS);
   // ib_check_mr_access(): who may write from afar may write here.
-  if ((access & ~known_access) != 0 || bytes == 0) return -EINVAL;
+  if ((access & ~umem_known_access) != 0 || bytes == 0) return -EINVAL;
   if ((access & IB_UVERBS_ACCESS_REMOTE_WRITE) != 0 && (access & IB_UVERBS_ACCESS_LOCAL_WRITE) == 0)
     return -EINVAL;
   // Of the page sizes that the client allows one must be the kernel's, or what is larger.
@@ -62,7 +63,7 @@ constexpr AttrRule register_rules[] = {
 constexpr AttrRule forget_rules[] = {
     {MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, AttrKind::object, true, 0, 0, Kind::devx_umem},
 };
-constexpr Method methods[] = {
+constexpr Method umem_table[] = {
     {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG, WhenDead::refused, register_memory,
      register_rules},  // CREATE_UMEM
     {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG, WhenDead::runs, forget_memory,
@@ -72,7 +73,7 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> devx_umem_methods() {
-  return methods;
+  return umem_table;
 }
 
 // The firmware keeps what queues lie in.

@@ -22,7 +22,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint64_t page_bytes = 4096;
+constexpr uint64_t dm_page_bytes = 4096;
 
 // Whether this thread has both: what mlx5_ib asks of those who want memory for steering.
 bool may_steer() noexcept {
@@ -73,7 +73,7 @@ int alloc_icm(Context& context, Bundle& b, bool rewrites) {
   return context.keep_unless(err, dm);
 }
 
-int alloc(Context& context, Bundle& b) {
+int alloc_dm(Context& context, Bundle& b) {
   const uint64_t type = b.value(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE);
   if (int err = refuse_type(context.hca.config.profile, type); err != 0) return err;
   if (type != MLX5_IB_UAPI_DM_TYPE_MEMIC)
@@ -97,7 +97,7 @@ int free_dm(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_FREE_DM_HANDLE);
 }
 
-int query(Context& context, Bundle& b) {
+int query_dm(Context& context, Bundle& b) {
   const auto* dm = b.object<DmObject>(context, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE);
   if (dm->icm.address != 0) return -EINVAL;
   int err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, dm->block.page_index());
@@ -151,7 +151,7 @@ int reg_mr(Context& context, Bundle& b) {
   return context.keep_unless(err, mr);
 }
 
-constexpr AttrRule alloc_rules[] = {
+constexpr AttrRule dm_alloc_rules[] = {
     {UVERBS_ATTR_ALLOC_DM_HANDLE, AttrKind::fresh, true},
     {UVERBS_ATTR_ALLOC_DM_LENGTH, AttrKind::in, true, 8, 8},
     {UVERBS_ATTR_ALLOC_DM_ALIGNMENT, AttrKind::in, true, 4, 4},
@@ -162,7 +162,7 @@ constexpr AttrRule alloc_rules[] = {
 constexpr AttrRule free_rules[] = {
     {UVERBS_ATTR_FREE_DM_HANDLE, AttrKind::object, true, 0, 0, Kind::dm},
 };
-constexpr AttrRule query_rules[] = {
+constexpr AttrRule dm_query_rules[] = {
     {MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, AttrKind::object, true, 0, 0, Kind::dm},
     {MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, AttrKind::out, true, 8, 8},
     {MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, AttrKind::out, true, 2, 2},
@@ -184,12 +184,12 @@ constexpr AttrRule reg_rules[] = {
     {UVERBS_ATTR_REG_DM_MR_RESP_LKEY, AttrKind::out, true, 4, 4},
     {UVERBS_ATTR_REG_DM_MR_RESP_RKEY, AttrKind::out, true, 4, 4},
 };
-constexpr Method methods[] = {
-    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, WhenDead::refused, alloc,
-     alloc_rules},  // ALLOC_MEMIC
+constexpr Method dm_table[] = {
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, WhenDead::refused, alloc_dm,
+     dm_alloc_rules},  // ALLOC_MEMIC
     {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, WhenDead::runs, free_dm, free_rules},
-    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, WhenDead::runs, query,
-     query_rules},  // no command (dm.c)
+    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, WhenDead::runs, query_dm,
+     dm_query_rules},  // no command (dm.c)
     {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, WhenDead::runs, map_op_addr, map_op_rules},
     {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, WhenDead::refused, reg_mr,
      reg_rules},  // CREATE_MKEY
@@ -198,7 +198,7 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> dm_methods() {
-  return methods;
+  return dm_table;
 }
 
 // A child cannot give back what its parent's regions may lie on.
@@ -214,12 +214,12 @@ int DmObject::release(Context& context) {
 }
 
 bool names_device_memory(const MapRequest& r) noexcept {
-  return (r.offset / page_bytes >> 8 & 0xff) == MLX5_IB_MMAP_DEVICE_MEM;
+  return (r.offset / dm_page_bytes >> 8 & 0xff) == MLX5_IB_MMAP_DEVICE_MEM;
 }
 
 // As libmlx5 packs the page number around the command.
 int map_device_memory(const Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
-  const uint64_t number = r.offset / page_bytes;
+  const uint64_t number = r.offset / dm_page_bytes;
   if (number >> 24 != 0 || (r.flags & MAP_SHARED) == 0) return -EINVAL;
   const DmObject* dm = context.find_dm(static_cast<uint16_t>(number >> 16 << 8 | (number & 0xff)));
   if (dm == nullptr || r.length != dm->block.pages().size()) return -EINVAL;

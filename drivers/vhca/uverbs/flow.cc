@@ -305,21 +305,22 @@ int find_counters(Context& context, const Request& r, Wanted& w, CountersObject*
   return bind_counters(*counters, r.driver_in);
 }
 
-int destroy(Context& context, Bundle& b) {
+int destroy_flow(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_FLOW_HANDLE);
 }
 
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule flow_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_FLOW_HANDLE, AttrKind::object, true, 0, 0, Kind::flow},
 };
-constexpr Method methods[] = {
-    {UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY, WhenDead::runs, destroy, destroy_rules},
+constexpr Method flow_table[] = {
+    {UVERBS_OBJECT_FLOW, UVERBS_METHOD_FLOW_DESTROY, WhenDead::runs, destroy_flow,
+     flow_destroy_rules},
 };
 
 }  // namespace
 
 std::span<const Method> flow_methods() {
-  return methods;
+  return flow_table;
 }
 
 int FlowObject::release(Context& context) {

@@ -86,7 +86,7 @@ constexpr AttrRule create_modify_header_rules[] = {
 constexpr AttrRule destroy_action_rules[] = {
     {UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, AttrKind::object, true, 0, 0, Kind::flow_action},
 };
-constexpr Method methods[] = {
+constexpr Method flow_action_table[] = {
     {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT,
      WhenDead::refused, create_reformat, create_reformat_rules},  // ALLOC_PACKET_REFORMAT_CONTEXT
     {UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER, WhenDead::refused,
@@ -98,7 +98,7 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> flow_action_methods() {
-  return methods;
+  return flow_action_table;
 }
 
 }  // namespace kilim::vhca

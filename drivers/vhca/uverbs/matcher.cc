@@ -30,7 +30,7 @@ namespace {
 constexpr uint16_t longest_match = 512;  // bytes of fte_match_param
 constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, misc3_bit = 16,
                   known_criteria = 0x7f;
-constexpr uint16_t last_priority = 15;  // flow.cc
+constexpr uint16_t last_matcher_priority = 15;  // as for flow.cc
 constexpr uint32_t longest_tag = 1u << 24;
 
 using Match = std::array<uint8_t, longest_match>;
@@ -169,7 +169,7 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
       !within(spec.deeper.inner, m.deeper.inner))
     return -EINVAL;
   complete_tag_masks(spec.buffer_mask, spec.deeper_mask);
-  return m.priority > last_priority ? -ENOSPC : 0;
+  return m.priority > last_matcher_priority ? -ENOSPC : 0;
 }
 
 // Where frames go: a queue pair, or a TIR or a flow table that a firmware command made.
@@ -321,7 +321,7 @@ constexpr AttrRule create_flow_rules[] = {
 constexpr AttrRule destroy_flow_rules[] = {
     {MLX5_IB_ATTR_DESTROY_FLOW_HANDLE, AttrKind::object, true, 0, 0, Kind::flow},
 };
-constexpr Method methods[] = {
+constexpr Method matcher_table[] = {
     {MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_CREATE, WhenDead::runs,
      create_matcher, create_matcher_rules},  // no command (fs.c)
     {MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY, WhenDead::runs,
@@ -335,7 +335,7 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> matcher_methods() {
-  return methods;
+  return matcher_table;
 }
 
 }  // namespace kilim::vhca

@@ -14,9 +14,10 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint32_t known_access = access::local_write | access::remote_write | access::remote_read |
-                                  access::remote_atomic | access::mw_bind | access::zero_based |
-                                  access::on_demand | access::huge_pages | access::optional_mask;
+constexpr uint32_t mr_known_access = access::local_write | access::remote_write |
+                                     access::remote_read | access::remote_atomic | access::mw_bind |
+                                     access::zero_based | access::on_demand | access::huge_pages |
+                                     access::optional_mask;
 
 // As ib_check_mr_access() and ib_uverbs_reg_mr() judge.
 int check(const ib_uverbs_reg_mr& cmd, bool odp) {
@@ -25,13 +26,13 @@ int check(const ib_uverbs_reg_mr& cmd, bool odp) {
   if ((cmd.access_flags & (access::remote_write | access::remote_atomic)) != 0 &&
       (cmd.access_flags & access::local_write) == 0)
     return -EINVAL;
-  if ((cmd.access_flags & ~known_access) != 0) return -EINVAL;
+  if ((cmd.access_flags & ~mr_known_access) != 0) return -EINVAL;
   if ((cmd.access_flags & access::on_demand) != 0 && !odp) return -EOPNOTSUPP;
   if (cmd.length == 0 || cmd.start + cmd.length < cmd.start) return -EINVAL;
   return 0;
 }
 
-int destroy(Context& context, Bundle& b) {
+int destroy_mr(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_MR_HANDLE);
 }
 
@@ -39,7 +40,7 @@ int destroy_window(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_MW_HANDLE);
 }
 
-int query(Context& context, Bundle& b) {
+int query_mr(Context& context, Bundle& b) {
   const auto* mr = b.object<MrObject>(context, UVERBS_ATTR_QUERY_MR_HANDLE);
   int err = b.put(UVERBS_ATTR_QUERY_MR_RESP_LKEY, mr->keys.lkey.value());
   if (err == 0) err = b.put(UVERBS_ATTR_QUERY_MR_RESP_RKEY, mr->keys.rkey.value());
@@ -48,23 +49,23 @@ int query(Context& context, Bundle& b) {
   return err;
 }
 
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule mr_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_MR_HANDLE, AttrKind::object, true, 0, 0, Kind::mr},
 };
 constexpr AttrRule destroy_window_rules[] = {
     {UVERBS_ATTR_DESTROY_MW_HANDLE, AttrKind::object, true, 0, 0, Kind::mw},
 };
-constexpr AttrRule query_rules[] = {
+constexpr AttrRule mr_query_rules[] = {
     {UVERBS_ATTR_QUERY_MR_HANDLE, AttrKind::object, true, 0, 0, Kind::mr},
     {UVERBS_ATTR_QUERY_MR_RESP_LKEY, AttrKind::out, true, 4, 4},
     {UVERBS_ATTR_QUERY_MR_RESP_RKEY, AttrKind::out, true, 4, 4},
     {UVERBS_ATTR_QUERY_MR_RESP_LENGTH, AttrKind::out, true, 8, 8},
     {UVERBS_ATTR_QUERY_MR_RESP_IOVA, AttrKind::out, false, 8, 8},
 };
-constexpr Method methods[] = {
-    {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, WhenDead::runs, destroy, destroy_rules},
-    {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, WhenDead::runs, query,
-     query_rules},  // no command (core/uverbs_std_types_mr.c)
+constexpr Method mr_table[] = {
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, WhenDead::runs, destroy_mr, mr_destroy_rules},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, WhenDead::runs, query_mr,
+     mr_query_rules},  // no command (core/uverbs_std_types_mr.c)
     {UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, WhenDead::runs, destroy_window,
      destroy_window_rules},
 };
@@ -85,7 +86,7 @@ ib_uverbs_reg_mr merged(const MrObject& mr, const ib_uverbs_rereg_mr& cmd) {
 }  // namespace
 
 std::span<const Method> mr_methods() {
-  return methods;
+  return mr_table;
 }
 
 int MrObject::release(Context& context) {

@@ -15,32 +15,32 @@ namespace kilim::vhca {
 
 namespace {
 
-int destroy(Context& context, Bundle& b) {
+int destroy_pd(Context& context, Bundle& b) {
   return destroy_by(context, b, UVERBS_ATTR_DESTROY_PD_HANDLE);
 }
 
-int query(Context& context, Bundle& b) {
+int query_pd(Context& context, Bundle& b) {
   const auto* pd = b.object<PdObject>(context, MLX5_IB_ATTR_QUERY_PD_HANDLE);
   return b.put(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, pd->pdn.value());
 }
 
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule pd_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_PD_HANDLE, AttrKind::object, true, 0, 0, Kind::pd},
 };
-constexpr AttrRule query_rules[] = {
+constexpr AttrRule pd_query_rules[] = {
     {MLX5_IB_ATTR_QUERY_PD_HANDLE, AttrKind::object, true, 0, 0, Kind::pd},
     {MLX5_IB_ATTR_QUERY_PD_RESP_PDN, AttrKind::out, true, 4, 4},
 };
-constexpr Method methods[] = {
-    {UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, WhenDead::runs, destroy, destroy_rules},
-    {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, WhenDead::runs, query,
-     query_rules},  // no command (std_types.c)
+constexpr Method pd_table[] = {
+    {UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, WhenDead::runs, destroy_pd, pd_destroy_rules},
+    {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, WhenDead::runs, query_pd,
+     pd_query_rules},  // no command (std_types.c)
 };
 
 }  // namespace
 
 std::span<const Method> pd_methods() {
-  return methods;
+  return pd_table;
 }
 
 int PdObject::release(Context& context) {

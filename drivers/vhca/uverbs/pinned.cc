@@ -18,7 +18,7 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint64_t page_bytes = 4096;
+constexpr uint64_t pinned_page_bytes = 4096;
 
 std::atomic<uint64_t> pinned_pages{0};
 
@@ -48,13 +48,13 @@ Pin::~Pin() {
 int Pin::take(Va start, uint64_t bytes) noexcept {
   if (bytes == 0) return 0;
   const uint64_t last = start.value() + bytes - 1;
-  if (last < start.value() || last > ~uint64_t{0} - page_bytes) return -EINVAL;
-  const uint64_t pages = last / page_bytes - start.value() / page_bytes + 1;
+  if (last < start.value() || last > ~uint64_t{0} - pinned_page_bytes) return -EINVAL;
+  const uint64_t pages = last / pinned_page_bytes - start.value() / pinned_page_bytes + 1;
   if (pages > UINT32_MAX) return -EINVAL;
   const uint64_t limit = lock_limit();
   if (limit == 0 && !may_lock_all()) return -EPERM;
   const uint64_t now = pinned_pages.fetch_add(pages, std::memory_order_relaxed) + pages;
-  if (now > limit / page_bytes && !may_lock_all()) {
+  if (now > limit / pinned_page_bytes && !may_lock_all()) {
     pinned_pages.fetch_sub(pages, std::memory_order_relaxed);
     return -ENOMEM;
   }
@@ -63,7 +63,7 @@ int Pin::take(Va start, uint64_t bytes) noexcept {
 }
 
 int RecordPages::share(Va record, std::shared_ptr<Pin>& pin) {
-  const uint64_t number = record.value() / page_bytes;
+  const uint64_t number = record.value() / pinned_page_bytes;
   std::erase_if(pages_, [](const Page& p) { return p.pin.expired(); });
   for (const Page& p : pages_) {
     if (p.number != number) continue;
@@ -71,7 +71,7 @@ int RecordPages::share(Va record, std::shared_ptr<Pin>& pin) {
     return 0;
   }
   auto made = std::make_shared<Pin>();
-  if (int err = made->take(Va{number * page_bytes}, page_bytes); err != 0) return err;
+  if (int err = made->take(Va{number * pinned_page_bytes}, pinned_page_bytes); err != 0) return err;
   pages_.push_back({number, made});
   pin = std::move(made);
   return 0;

@@ -29,7 +29,7 @@ constexpr uint8_t link_layer_infiniband = 1, link_layer_ethernet = 2;  // IBV_LI
 constexpr uint8_t lanes_0_to_3 = 3;
 constexpr uint8_t width_4x = 2, speed_edr = 32;
 
-ib_uverbs_query_port_resp describe(const PortAttr& p) {
+ib_uverbs_query_port_resp describe_port(const PortAttr& p) {
   ib_uverbs_query_port_resp r{};
   r.port_cap_flags = IB_UVERBS_PCF_CM_SUP;
   r.max_msg_sz = 1u << p.log_max_msg;
@@ -73,7 +73,7 @@ int query_port(Context& context, Bundle& b) {
   Result<PortAttr> p = port_of(context, b.value(UVERBS_ATTR_QUERY_PORT_PORT_NUM));
   if (!p) return -p.error().code;
   ib_uverbs_query_port_resp_ex resp{};
-  resp.legacy_resp = describe(*p);
+  resp.legacy_resp = describe_port(*p);
   return b.put(UVERBS_ATTR_QUERY_PORT_RESP, resp);
 }
 
@@ -140,7 +140,7 @@ constexpr AttrRule table_rules[] = {
     {UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, AttrKind::out, true},
     {UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, AttrKind::out, true, 8, 8},
 };
-constexpr Method methods[] = {
+constexpr Method port_table[] = {
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, WhenDead::refused, query_port,
      port_rules},  // ACCESS_REG (main.c, mlx5_query_port_roce())
     {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, WhenDead::runs, query_switch_port,
@@ -154,14 +154,14 @@ constexpr Method methods[] = {
 }  // namespace
 
 std::span<const Method> port_methods() {
-  return methods;
+  return port_table;
 }
 
 int cmd_query_port(Context& context, const Request& r) {
   ib_uverbs_query_port cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   Result<PortAttr> p = port_of(context, cmd.port_num);
-  return p ? r.out.write(describe(*p)) : -p.error().code;
+  return p ? r.out.write(describe_port(*p)) : -p.error().code;
 }
 
 }  // namespace kilim::vhca

@@ -83,7 +83,7 @@ uint32_t withdraw_events(const QpObject& qp) {
 }
 
 // Destroys and says how many events the client has read: those it must acknowledge.
-int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
+int destroy_qp(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
   if (qp.users != 0 || (!qp.hashes && in_group(context.hca, qp.qpn))) return -EBUSY;
   qp.async_posted -= withdraw_events(qp);
@@ -94,10 +94,10 @@ int destroy(Context& context, QpObject& qp, const OutBuffer& out) {
 
 int destroy_method(Context& context, Bundle& b) {
   auto* qp = b.object<QpObject>(context, UVERBS_ATTR_DESTROY_QP_HANDLE);
-  return destroy(context, *qp, b.out(UVERBS_ATTR_DESTROY_QP_RESP));
+  return destroy_qp(context, *qp, b.out(UVERBS_ATTR_DESTROY_QP_RESP));
 }
 
-constexpr AttrRule create_rules[] = {
+constexpr AttrRule qp_create_rules[] = {
     {UVERBS_ATTR_CREATE_QP_HANDLE, AttrKind::fresh, true},
     {UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, AttrKind::object, false, 0, 0, Kind::xrcd},
     {UVERBS_ATTR_CREATE_QP_PD_HANDLE, AttrKind::object, false, 0, 0, Kind::pd},
@@ -115,14 +115,14 @@ constexpr AttrRule create_rules[] = {
     {UVERBS_ATTR_CREATE_QP_RESP_CAP, AttrKind::out, true, sizeof(ib_uverbs_qp_cap)},
     {UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, AttrKind::out, true, 4, 4},
 };
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule qp_destroy_rules[] = {
     {UVERBS_ATTR_DESTROY_QP_HANDLE, AttrKind::object, true, 0, 0, Kind::qp},
     {UVERBS_ATTR_DESTROY_QP_RESP, AttrKind::out, true, sizeof(ib_uverbs_destroy_qp_resp)},
 };
-constexpr Method methods[] = {
+constexpr Method qp_table[] = {
     {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, WhenDead::refused, create_method,
-     create_rules},  // CREATE_QP
-    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, WhenDead::runs, destroy_method, destroy_rules},
+     qp_create_rules},  // CREATE_QP
+    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, WhenDead::runs, destroy_method, qp_destroy_rules},
 };
 
 // The two older structures name the common fields alike.
@@ -163,7 +163,7 @@ ib_uverbs_create_qp_resp answer(const QpObject& qp) {
 }  // namespace
 
 std::span<const Method> qp_methods() {
-  return methods;
+  return qp_table;
 }
 
 int QpObject::release(Context& context) {
@@ -216,7 +216,7 @@ int cmd_destroy_qp(Context& context, const Request& r) {
   if (int err = r.in.read(cmd); err != 0) return err;
   if (context.object(cmd.qp_handle) == nullptr) return -ENOENT;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
-  return qp != nullptr ? destroy(context, *qp, r.out) : -EINVAL;
+  return qp != nullptr ? destroy_qp(context, *qp, r.out) : -EINVAL;
 }
 
 }  // namespace kilim::vhca

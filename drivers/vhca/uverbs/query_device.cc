@@ -25,7 +25,7 @@ uint64_t pack_version(const char* text) {
   return uint64_t{major} << 32 | uint64_t{minor & 0xffff} << 16 | (sub & 0xffff);
 }
 
-ib_uverbs_query_device_resp describe(Hca& hca) {
+ib_uverbs_query_device_resp describe_attributes(Hca& hca) {
   const Profile& p = hca.config.profile;
   Result<PortAttr> port = query_port(hca, 1);
   ib_uverbs_query_device_resp r{};
@@ -159,7 +159,7 @@ void describe_tags(const Profile& p, ib_uverbs_ex_query_device_resp& r) {
 }  // namespace
 
 int cmd_query_device(Context& context, const Request& r) {
-  return r.out.write(describe(context.hca));
+  return r.out.write(describe_attributes(context.hca));
 }
 
 int cmd_query_device_ex(Context& context, const Request& r) {
@@ -168,7 +168,7 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   if (cmd.comp_mask != 0 || cmd.reserved != 0) return -EINVAL;
   if (r.driver_in.zero_from(0) != 0) return -EINVAL;
   ib_uverbs_ex_query_device_resp resp{};
-  resp.base = describe(context.hca);
+  resp.base = describe_attributes(context.hca);
   resp.response_length = std::min<uint32_t>(sizeof resp, r.out.bytes());
   resp.timestamp_mask = 0x7fff'ffff'ffff'ffff;
   resp.hca_core_clock = 1'000'000;  // kHz: completions are stamped in nanoseconds

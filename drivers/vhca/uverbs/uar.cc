@@ -18,14 +18,14 @@ namespace kilim::vhca {
 
 namespace {
 
-constexpr uint64_t page_bytes = 4096;
+constexpr uint64_t uar_page_bytes = 4096;
 // Where mlx5_ib numbers the mappings that it makes for objects.
 constexpr uint64_t first_cookie = uint64_t{9} << 16;
 constexpr uint64_t last_cookie = first_cookie + 0xffff;
 constexpr uint64_t clock_cookie = uint64_t{MLX5_IB_MMAP_CLOCK_INFO} << 8;
 constexpr uint64_t core_clock_cookie = uint64_t{MLX5_IB_MMAP_CORE_CLOCK} << 8;
 
-int alloc(Context& context, Bundle& b) {
+int alloc_uar(Context& context, Bundle& b) {
   uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
     return -EOPNOTSUPP;
@@ -36,37 +36,38 @@ int alloc(Context& context, Bundle& b) {
   made->uar = *page;
   UarObject& uar = *made;
   context.add(std::move(made), {});
-  uint64_t offset = (first_cookie + (*page)->index) * page_bytes;
+  uint64_t offset = (first_cookie + (*page)->index) * uar_page_bytes;
   int err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset);
   if (err == 0)
-    err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, static_cast<uint32_t>(page_bytes));
+    err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, static_cast<uint32_t>(uar_page_bytes));
   if (err == 0) err = b.put(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, (*page)->index);
   if (err == 0) err = b.give(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar.handle);
   return context.keep_unless(err, uar);
 }
 
-int destroy(Context& context, Bundle& b) {
+int destroy_uar(Context& context, Bundle& b) {
   return destroy_by(context, b, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
 }
 
-constexpr AttrRule alloc_rules[] = {
+constexpr AttrRule uar_alloc_rules[] = {
     {MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, AttrKind::fresh, true},
     {MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, AttrKind::in, true, 8, 8},
     {MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, AttrKind::out, true, 8, 8},
     {MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, AttrKind::out, true, 4, 4},
     {MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, AttrKind::out, true, 4, 4},
 };
-constexpr AttrRule destroy_rules[] = {
+constexpr AttrRule uar_destroy_rules[] = {
     {MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, AttrKind::object, true, 0, 0, Kind::uar},
 };
-constexpr Method methods[] = {
-    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, WhenDead::refused, alloc,
-     alloc_rules},  // ALLOC_UAR
-    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, WhenDead::runs, destroy, destroy_rules},
+constexpr Method uar_table[] = {
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, WhenDead::refused, alloc_uar,
+     uar_alloc_rules},  // ALLOC_UAR
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, WhenDead::runs, destroy_uar,
+     uar_destroy_rules},
 };
 
 int check_read_only(const MapRequest& r) {
-  if (r.length != page_bytes) return -EINVAL;
+  if (r.length != uar_page_bytes) return -EINVAL;
   return (r.prot & (PROT_WRITE | PROT_EXEC)) != 0 ? -EPERM : 0;
 }
 
@@ -90,7 +91,7 @@ int map_core_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& m
 }  // namespace
 
 std::span<const Method> uar_methods() {
-  return methods;
+  return uar_table;
 }
 
 int UarObject::release(Context& context) {
@@ -101,14 +102,14 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   const bool device_memory = names_device_memory(request);
   if (context.disowned && !device_memory) return -EIO;
   if (!context.opened) return -EINVAL;
-  uint64_t cookie = request.offset / page_bytes;
-  if (request.offset % page_bytes != 0) return -EINVAL;
+  uint64_t cookie = request.offset / uar_page_bytes;
+  if (request.offset % uar_page_bytes != 0) return -EINVAL;
   if (device_memory) return map_device_memory(context, request, mapping);
   if (cookie == clock_cookie) return map_clock(request, mapping);
   if (cookie == core_clock_cookie) return map_core_clock(context, request, mapping);
   if (cookie < first_cookie || cookie > last_cookie) return -EINVAL;
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
-  if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != page_bytes)
+  if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != uar_page_bytes)
     return -EINVAL;
   const bool in_file = UarSet::put_into_file(*uar->uar, request.fd, request.offset);
   if (!in_file && !is_origin(uar->uar->fd.get(), uar->uar->page)) return -ENOMEM;

@@ -103,7 +103,7 @@ constexpr AttrRule invoke_write_rules[] = {
     {UVERBS_ATTR_CORE_IN, AttrKind::in, false},
     {UVERBS_ATTR_CORE_OUT, AttrKind::out, false},
 };
-constexpr Method methods[] = {
+constexpr Method write_command_table[] = {
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, WhenDead::runs, invoke_write,
      invoke_write_rules},  // its command's row says
 };
@@ -163,7 +163,7 @@ int cut_extended(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, s
 }  // namespace
 
 std::span<const Method> write_methods() {
-  return methods;
+  return write_command_table;
 }
 
 const WriteCommand* find_write_command(uint32_t command) {

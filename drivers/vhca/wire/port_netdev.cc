@@ -77,7 +77,7 @@ std::optional<Mac> parse_hex(std::string_view text) noexcept {
   return mac;
 }
 
-std::string sentence(std::string_view name, const Error& e) {
+std::string netdev_sentence(std::string_view name, const Error& e) {
   const std::string begin =
       "netdev '" + std::string(name) + "': " + e.what + " (" + std::strerror(e.code) + ")";
   if (e.code == EBUSY) return begin + "; another process has it: each has an interface of its own.";
@@ -92,7 +92,7 @@ std::string sentence(std::string_view name, const Error& e) {
 Result<std::unique_ptr<PortNetdev>> PortNetdev::create(std::string_view name, const Mac& mac,
                                                        uint32_t mtu, std::string* why) {
   const auto refused = [&](const Error& e) {
-    if (why != nullptr) *why = sentence(name, e);
+    if (why != nullptr) *why = netdev_sentence(name, e);
     return e;
   };
   auto tap = TapWire::create_for(name, mtu);
