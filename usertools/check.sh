@@ -118,12 +118,16 @@ build_quick() {
 build_release() {
   configure build "${all[@]}" -Dbuildtype=release -Dwerror=true && build build all
 }
+# What a sanitizer's build holds is not shipped, so a target's sources are compiled together there, which halves its
+# minutes (ADR 0104). A local may then have the name of what another source defines for itself: -Wshadow means nothing.
+together=(-Dunity=on -Dunity_size=15)
 # UBSan's vptr check needs RTTI, which lib and drivers are built without. Lines of the source are all
 # that a report wants of the debug information: -g1 is built a fifth quicker than -g. GCC 12 warns falsely of
 # DPDK's rings where they were read by a precompiled header and are instrumented.
 build_asan() {
   configure build-asan -Dbuildtype=debugoptimized -Doptimization=0 -Ddebug=false -Dwerror=true \
-    -Db_sanitize=address,undefined -Db_lundef=false "-Dcpp_args=-fno-sanitize=vptr -g1 -Wno-stringop-overread -Wno-stringop-overflow" || return 1
+    "${together[@]}" -Db_sanitize=address,undefined -Db_lundef=false \
+    "-Dcpp_args=-fno-sanitize=vptr -g1 -Wno-shadow -Wno-stringop-overread -Wno-stringop-overflow" || return 1
   # shellcheck disable=SC2046
   build build-asan -j "$(nproc)" $(targets build-asan unit golden vhca)
 }
@@ -131,7 +135,8 @@ build_asan() {
 # barriers unless told to use C11 atomics, the only ones that the sanitizer understands.
 build_tsan() {
   configure build-tsan -Dbuildtype=debugoptimized -Doptimization=1 -Ddebug=false -Dwerror=true \
-    -Db_sanitize=thread -Db_lundef=false "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan -g1 -Wno-stringop-overread -Wno-stringop-overflow" || return 1
+    "${together[@]}" -Db_sanitize=thread -Db_lundef=false \
+    "-Dcpp_args=-DRTE_USE_C11_MEM_MODEL -Wno-tsan -g1 -Wno-shadow -Wno-stringop-overread -Wno-stringop-overflow" || return 1
   # shellcheck disable=SC2046
   build build-tsan -j "$(nproc)" $(targets build-tsan $threads)
 }

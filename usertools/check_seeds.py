@@ -38,6 +38,16 @@ def not_there(text):
     return [line[2:] for line in part.splitlines() if line.startswith("- ")]
 
 
+def together(generated):
+    """What is compiled together (Meson's unity) is what files that it made include."""
+    sources = []
+    for path in generated:
+        if re.search(r"-unity\d+\.cpp$", path) and os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                sources += re.findall(r'#include\s*[<"](.*)[>"]', f.read())
+    return sources
+
+
 def introspect(build, what):
     out = subprocess.run(["meson", "introspect", build, "--" + what], capture_output=True, text=True,
                          check=True).stdout
@@ -50,7 +60,7 @@ def programs(root, build):
     for target in introspect(build, "targets"):
         if target["type"] == "executable":
             for group in target["target_sources"]:
-                for source in group.get("sources", []):
+                for source in group.get("sources", []) + together(group.get("generated_sources", [])):
                     found.setdefault(os.path.relpath(source, root), target["filename"][0])
     return found
 

@@ -21,6 +21,7 @@
 
 namespace prm = kilim::prm;
 
+namespace create_mkey_ut {
 namespace {
 
 constexpr std::size_t shown = offsetof(prm::CreateMkeyIn, translations_octword_actual_size) + 4;
@@ -132,5 +133,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace create_mkey_ut
 
-KILIM_TEST_SUITE(create_mkey, cases)
+KILIM_TEST_SUITE(create_mkey, create_mkey_ut::cases)

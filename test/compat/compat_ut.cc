@@ -11,6 +11,7 @@
 #include "compat_cases.hh"
 #include "examples.h"
 
+namespace compat_ut {
 namespace {
 
 using namespace kilim::test;
@@ -275,10 +276,13 @@ const Case own[] = {
 };
 
 }  // namespace
+}  // namespace compat_ut
 
 KILIM_TEST_MAIN(compat) {
-  return run_tables("compat",
-                    {own, paging_cases(), relaxed_cases(), relaxed_life_cases(),
-                     relaxed_memory_cases(), unreliable_cases()},
-                    argc, argv);
+  return kilim::test::run_tables(
+      "compat",
+      {compat_ut::own, kilim::test::paging_cases(), kilim::test::relaxed_cases(),
+       kilim::test::relaxed_life_cases(), kilim::test::relaxed_memory_cases(),
+       kilim::test::unreliable_cases()},
+      argc, argv);
 }

@@ -13,6 +13,7 @@
 #include "compat_cases.hh"
 #include "kilim/ibv_compat.h"
 
+namespace device_ut {
 namespace {
 
 using namespace kilim::test;
@@ -66,11 +67,12 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace device_ut
 
 KILIM_TEST_MAIN(device) {
   if (::geteuid() != 0) {
     (void)std::puts("needs root: nobody else may put a file into /dev");
-    return skipped;
+    return device_ut::skipped;
   }
-  return run_cases("compat: memory of devices", cases, argc, argv);
+  return kilim::test::run_cases("compat: memory of devices", device_ut::cases, argc, argv);
 }

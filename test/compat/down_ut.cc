@@ -8,6 +8,7 @@
 #include "../vhca/verbs/refused_states_fixture.hh"
 #include "compat_cases.hh"
 
+namespace down_ut {
 namespace {
 
 using namespace kilim::test;
@@ -61,5 +62,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace down_ut
 
-KILIM_TEST_SUITE(down, cases)
+KILIM_TEST_SUITE(down, down_ut::cases)

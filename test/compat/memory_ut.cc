@@ -10,6 +10,7 @@
 #include "examples.h"
 #include "far.hh"
 
+namespace memory_ut {
 namespace {
 
 using namespace kilim::test;
@@ -157,7 +158,8 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace memory_ut
 
-std::span<const Case> kilim::test::relaxed_memory_cases() {
-  return cases;
+std::span<const kilim::test::Case> kilim::test::relaxed_memory_cases() {
+  return memory_ut::cases;
 }

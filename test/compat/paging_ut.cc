@@ -10,6 +10,7 @@
 #include "vhca/tpt/odp_stats.hh"
 #include "vhca/tpt/page_events.hh"
 
+namespace paging_ut {
 namespace {
 
 using namespace kilim::test;
@@ -217,11 +218,12 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace paging_ut
 
 namespace kilim::test {
 
-std::span<const Case> paging_cases() {
-  return cases;
+std::span<const kilim::test::Case> paging_cases() {
+  return paging_ut::cases;
 }
 
 }  // namespace kilim::test

@@ -14,6 +14,7 @@
 #include "compat_cases.hh"
 #include "examples.h"
 
+namespace relaxed_life_ut {
 namespace {
 
 using namespace kilim::test;
@@ -165,7 +166,8 @@ const Case lives[] = {
 };
 
 }  // namespace
+}  // namespace relaxed_life_ut
 
-std::span<const Case> kilim::test::relaxed_life_cases() {
-  return lives;
+std::span<const kilim::test::Case> kilim::test::relaxed_life_cases() {
+  return relaxed_life_ut::lives;
 }

@@ -11,6 +11,7 @@
 #include "examples.h"
 #include "far.hh"
 
+namespace relaxed_ut {
 namespace {
 
 using namespace kilim::test;
@@ -162,7 +163,8 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace relaxed_ut
 
-std::span<const Case> kilim::test::relaxed_cases() {
-  return cases;
+std::span<const kilim::test::Case> kilim::test::relaxed_cases() {
+  return relaxed_ut::cases;
 }

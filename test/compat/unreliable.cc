@@ -7,6 +7,7 @@
 #include "compat_cases.hh"
 #include "examples.h"
 
+namespace unreliable_ut {
 namespace {
 
 using namespace kilim::test;
@@ -131,7 +132,8 @@ const Case unreliable[] = {
 };
 
 }  // namespace
+}  // namespace unreliable_ut
 
-std::span<const Case> kilim::test::unreliable_cases() {
-  return unreliable;
+std::span<const kilim::test::Case> kilim::test::unreliable_cases() {
+  return unreliable_ut::unreliable;
 }

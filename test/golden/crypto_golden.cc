@@ -10,6 +10,7 @@
 #include "twins_fixture.hh"
 #include "ut.hh"
 
+namespace crypto_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -266,5 +267,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace crypto_golden_ut
 
-KILIM_TEST_SUITE(crypto, cases)
+KILIM_TEST_SUITE(crypto, crypto_golden_ut::cases)

@@ -9,6 +9,7 @@
 #include "twins_fixture.hh"
 #include "ut.hh"
 
+namespace signature_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -278,5 +279,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace signature_golden_ut
 
-KILIM_TEST_SUITE(signature, cases)
+KILIM_TEST_SUITE(signature, signature_golden_ut::cases)

@@ -10,6 +10,7 @@
 #include "twins_fixture.hh"
 #include "ut.hh"
 
+namespace umr_forms_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -264,5 +265,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_forms_golden_ut
 
-KILIM_TEST_SUITE(umr_forms, cases)
+KILIM_TEST_SUITE(umr_forms, umr_forms_golden_ut::cases)

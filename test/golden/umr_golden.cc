@@ -9,6 +9,7 @@
 #include "twins_fixture.hh"
 #include "ut.hh"
 
+namespace umr_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -155,5 +156,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_golden_ut
 
-KILIM_TEST_SUITE(umr, cases)
+KILIM_TEST_SUITE(umr, umr_golden_ut::cases)

@@ -11,6 +11,7 @@
 #include "ut.hh"
 #include "wqe_tool.hh"
 
+namespace way_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -257,5 +258,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace way_golden_ut
 
-KILIM_TEST_SUITE(way, cases)
+KILIM_TEST_SUITE(way, way_golden_ut::cases)

@@ -8,6 +8,7 @@
 #include "twins_fixture.hh"
 #include "ut.hh"
 
+namespace window_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -254,5 +255,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace window_golden_ut
 
-KILIM_TEST_SUITE(window, cases)
+KILIM_TEST_SUITE(window, window_golden_ut::cases)

@@ -12,6 +12,7 @@
 #include "twin_fixture.hh"
 #include "ut.hh"
 
+namespace wqe_golden_ut {
 namespace {
 
 using namespace kilim;
@@ -299,5 +300,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace wqe_golden_ut
 
-KILIM_TEST_SUITE(wqe, cases)
+KILIM_TEST_SUITE(wqe, wqe_golden_ut::cases)

@@ -12,6 +12,7 @@
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 
+namespace connection_ut {
 namespace {
 
 using namespace kilim;
@@ -224,7 +225,8 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace connection_ut
 
 KILIM_TEST_MAIN(connection) {
-  return kilim::test::run_tables("mlx5/connection", {cases}, argc, argv);
+  return kilim::test::run_tables("mlx5/connection", {connection_ut::cases}, argc, argv);
 }

@@ -12,6 +12,7 @@
 #include "region_fixture.hh"
 #include "ut.hh"
 
+namespace device_memory_ut {
 namespace {
 
 using namespace kilim;
@@ -262,5 +263,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace device_memory_ut
 
-KILIM_TEST_SUITE(device_memory, cases)
+KILIM_TEST_SUITE(device_memory, device_memory_ut::cases)

@@ -14,6 +14,7 @@
 #include "rwq_cases.hh"
 #include "ut.hh"
 
+namespace device_ut {
 namespace {
 
 using namespace kilim;
@@ -284,8 +285,10 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace device_ut
 
 KILIM_TEST_MAIN(device) {
   return kilim::test::run_tables(
-      "mlx5/device", {cases, kilim::test::rwq_cases(), kilim::test::event_cases()}, argc, argv);
+      "mlx5/device", {device_ut::cases, kilim::test::rwq_cases(), kilim::test::event_cases()}, argc,
+      argv);
 }

@@ -6,6 +6,7 @@
 #include "mlx5_fixture.hh"
 #include "rwq_cases.hh"
 
+namespace event_cases_ut {
 namespace {
 
 using namespace kilim;
@@ -144,7 +145,8 @@ constexpr test::Case of_events[] = {
 };
 
 }  // namespace
+}  // namespace event_cases_ut
 
 std::span<const kilim::test::Case> kilim::test::event_cases() {
-  return of_events;
+  return event_cases_ut::of_events;
 }

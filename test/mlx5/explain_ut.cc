@@ -10,6 +10,7 @@
 #include "kilim/detail/umr/layout.hh"
 #include "ut.hh"
 
+namespace explain_ut {
 namespace {
 
 using namespace kilim;
@@ -232,5 +233,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace explain_ut
 
-KILIM_TEST_SUITE(explain, cases)
+KILIM_TEST_SUITE(explain, explain_ut::cases)

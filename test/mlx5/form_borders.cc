@@ -4,6 +4,7 @@
 #include "kilim/detail/queue/rc_wqe.hh"
 #include "kilim/detail/umr/patch.hh"
 
+namespace form_borders_ut {
 namespace {
 
 using namespace kilim;
@@ -155,7 +156,8 @@ constexpr kilim::test::Case of_borders[] = {
 };
 
 }  // namespace
+}  // namespace form_borders_ut
 
 std::span<const kilim::test::Case> kilim::test::form_border_cases() {
-  return of_borders;
+  return form_borders_ut::of_borders;
 }

@@ -5,15 +5,15 @@
 
 namespace kilim::test {
 
-ListLayout random_list(FormRig& rig, uint64_t most_pieces, uint64_t most_bytes,
+ListLayout random_list(FormRig& rig, uint64_t most_pieces, uint64_t budget,
                        const std::vector<BoundKey>& inner) {
   ListLayout l;
   const uint64_t n = rig.sometimes(most_pieces);
-  for (uint64_t i = 0; i < n && most_bytes != 0; i++) {
+  for (uint64_t i = 0; i < n && budget != 0; i++) {
     const bool nested = !inner.empty() && rig.below(2) == 0;
     const BoundKey* key = nested ? &inner[rig.below(inner.size())] : nullptr;
     const uint64_t range = nested ? bytes_of(key->shown) : FormRig::arena_bytes;
-    const uint64_t bytes = rig.sometimes(std::min(range, most_bytes));
+    const uint64_t bytes = rig.sometimes(std::min(range, budget));
     const uint64_t at = rig.below(range - bytes + 1);
     const auto length = static_cast<uint32_t>(bytes);
     if (nested) {
@@ -24,7 +24,7 @@ ListLayout random_list(FormRig& rig, uint64_t most_pieces, uint64_t most_bytes,
       l.pieces.push_back({rig.address(at), length, rig.arena_key(at, bytes)});
       l.shown.push_back({rig.memory(at), bytes});
     }
-    most_bytes -= bytes;
+    budget -= bytes;
   }
   return l;
 }
@@ -35,11 +35,11 @@ bool StridedLayout::fits_16_bits() const {
   });
 }
 
-StridedLayout random_strided(FormRig& rig, uint64_t most_entries, uint64_t most_bytes, bool far) {
+StridedLayout random_strided(FormRig& rig, uint64_t most_entries, uint64_t budget, bool far) {
   StridedLayout l;
   const uint64_t n = rig.sometimes(most_entries);
   l.repeat = static_cast<uint32_t>(rig.sometimes(far ? 4 : 40));
-  const uint64_t share = std::max<uint64_t>(1, most_bytes / n / l.repeat);
+  const uint64_t share = std::max<uint64_t>(1, budget / n / l.repeat);
   for (uint64_t i = 0; i < n; i++) {
     const uint64_t bytes = rig.sometimes(std::min<uint64_t>(share, far ? share : 0xffff));
     const uint64_t room = (FormRig::arena_bytes - bytes) / std::max<uint32_t>(1, l.repeat - 1);

@@ -8,6 +8,7 @@
 #include "kilim/detail/queue/rc_wqe.hh"
 #include "kilim/detail/umr/patch.hh"
 
+namespace form_changes_e2e_ut {
 namespace {
 
 using namespace kilim;
@@ -237,5 +238,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace form_changes_e2e_ut
 
-KILIM_TEST_SUITE(form_changes, cases)
+KILIM_TEST_SUITE(form_changes, form_changes_e2e_ut::cases)

@@ -7,6 +7,7 @@
 #include "kilim/detail/queue/rc_wqe.hh"
 #include "kilim/detail/umr/patch.hh"
 
+namespace form_edges_e2e_ut {
 namespace {
 
 using namespace kilim;
@@ -176,8 +177,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace form_edges_e2e_ut
 
 KILIM_TEST_MAIN(form_edges) {
-  return kilim::test::run_tables("mlx5/form_edges", {cases, kilim::test::form_border_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables(
+      "mlx5/form_edges", {form_edges_e2e_ut::cases, kilim::test::form_border_cases()}, argc, argv);
 }

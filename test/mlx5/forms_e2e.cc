@@ -7,6 +7,7 @@
 
 #include "form_rounds_fixture.hh"
 
+namespace forms_e2e_ut {
 namespace {
 
 using namespace kilim;
@@ -164,5 +165,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace forms_e2e_ut
 
-KILIM_TEST_SUITE(forms, cases)
+KILIM_TEST_SUITE(forms, forms_e2e_ut::cases)

@@ -13,6 +13,7 @@
 #include "mlx5_layout_model.hh"
 #include "ut.hh"
 
+namespace gather_e2e_ut {
 namespace {
 
 using namespace kilim;
@@ -227,5 +228,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace gather_e2e_ut
 
-KILIM_TEST_SUITE(gather, cases)
+KILIM_TEST_SUITE(gather, gather_e2e_ut::cases)

@@ -14,6 +14,7 @@
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 
+namespace hole_e2e_ut {
 namespace {
 
 using namespace kilim;
@@ -133,5 +134,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace hole_e2e_ut
 
-KILIM_TEST_SUITE(hole, cases)
+KILIM_TEST_SUITE(hole, hole_e2e_ut::cases)

@@ -23,6 +23,7 @@
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 
+namespace index_ut {
 namespace {
 
 using namespace kilim;
@@ -211,8 +212,10 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace index_ut
 
 KILIM_TEST_MAIN(index) {
-  if (!kilim::test::start_growing_eal(kilim::mem::huge_pages(eal_bytes).free, "-m16")) return 2;
-  return kilim::test::run_cases("mlx5/index", cases, argc, argv);
+  if (!kilim::test::start_growing_eal(kilim::mem::huge_pages(index_ut::eal_bytes).free, "-m16"))
+    return 2;
+  return kilim::test::run_cases("mlx5/index", index_ut::cases, argc, argv);
 }

@@ -7,6 +7,7 @@
 #include "inline_fixture.hh"
 #include "kilim/detail/burst/recv.hh"
 
+namespace inline_recv_many_ut {
 namespace {
 
 using namespace kilim;
@@ -94,7 +95,8 @@ constexpr kilim::test::Case of_many[] = {
 };
 
 }  // namespace
+}  // namespace inline_recv_many_ut
 
 std::span<const kilim::test::Case> kilim::test::inline_recv_many_cases() {
-  return of_many;
+  return inline_recv_many_ut::of_many;
 }

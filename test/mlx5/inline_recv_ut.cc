@@ -6,6 +6,7 @@
 #include "case_tables.hh"
 #include "inline_fixture.hh"
 
+namespace inline_recv_ut {
 namespace {
 
 using namespace kilim;
@@ -266,8 +267,10 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace inline_recv_ut
 
 KILIM_TEST_MAIN(inline_recv) {
-  return kilim::test::run_tables("mlx5/inline_recv", {cases, kilim::test::inline_recv_many_cases()},
+  return kilim::test::run_tables("mlx5/inline_recv",
+                                 {inline_recv_ut::cases, kilim::test::inline_recv_many_cases()},
                                  argc, argv);
 }

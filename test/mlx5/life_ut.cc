@@ -7,6 +7,7 @@
 #include "key_fixture.hh"
 #include "ut.hh"
 
+namespace life_ut {
 namespace {
 
 using namespace kilim;
@@ -298,5 +299,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace life_ut
 
-KILIM_TEST_SUITE(life, cases)
+KILIM_TEST_SUITE(life, life_ut::cases)

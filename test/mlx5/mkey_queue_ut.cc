@@ -12,6 +12,7 @@
 #include "mlx5_fixture.hh"
 #include "ut.hh"
 
+namespace mkey_queue_ut {
 namespace {
 
 using namespace kilim;
@@ -258,5 +259,6 @@ const kilim::test::Case cases[] = {
 #endif
 
 }  // namespace
+}  // namespace mkey_queue_ut
 
-KILIM_TEST_SUITE(mkey_queue, cases)
+KILIM_TEST_SUITE(mkey_queue, mkey_queue_ut::cases)

@@ -14,6 +14,7 @@
 #include "region_fixture.hh"
 #include "ut.hh"
 
+namespace odp_ut {
 namespace {
 
 using namespace kilim;
@@ -259,8 +260,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace odp_ut
 
 KILIM_TEST_MAIN(odp) {
-  if (!shared().device || !test::place_faults()) return 2;
-  return kilim::test::run_cases("mlx5/odp", cases, argc, argv);
+  if (!odp_ut::shared().device || !kilim::test::place_faults()) return 2;
+  return kilim::test::run_cases("mlx5/odp", odp_ut::cases, argc, argv);
 }

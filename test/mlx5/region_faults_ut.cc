@@ -34,6 +34,7 @@
   std::free(p);
 }
 
+namespace region_faults_ut {
 namespace {
 
 using namespace kilim;
@@ -253,8 +254,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace region_faults_ut
 
 KILIM_TEST_MAIN(region_faults) {
-  if (bench().context == nullptr || !place_faults()) return 2;
-  return kilim::test::run_cases("mlx5/region_faults", cases, argc, argv);
+  if (region_faults_ut::bench().context == nullptr || !kilim::test::place_faults()) return 2;
+  return kilim::test::run_cases("mlx5/region_faults", region_faults_ut::cases, argc, argv);
 }

@@ -9,6 +9,7 @@
 #include "random_walk_fixture.hh"
 #include "ut.hh"
 
+namespace regions_random_ut {
 namespace {
 
 using namespace kilim;
@@ -72,5 +73,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace regions_random_ut
 
-KILIM_TEST_SUITE(regions_random, cases)
+KILIM_TEST_SUITE(regions_random, regions_random_ut::cases)

@@ -10,6 +10,7 @@
 #include "region_fixture.hh"
 #include "ut.hh"
 
+namespace regions_ut {
 namespace {
 
 using namespace kilim;
@@ -174,5 +175,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace regions_ut
 
-KILIM_TEST_SUITE(regions, cases)
+KILIM_TEST_SUITE(regions, regions_ut::cases)

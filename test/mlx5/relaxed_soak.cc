@@ -17,6 +17,7 @@
 #include "ut.hh"
 
 namespace kilim::test {
+namespace relaxed_soak_ut {
 namespace {
 
 // Reads through handles of all lcores. A round of them is taken, kept for a while and then used.
@@ -130,9 +131,10 @@ std::chrono::milliseconds duration() {
 }
 
 }  // namespace
+}  // namespace relaxed_soak_ut
 
-void print_sums(const Registering& g0, const Registering& g1, const Reading& r0,
-                const Reading& r1) {
+void print_sums(const Registering& g0, const Registering& g1, const relaxed_soak_ut::Reading& r0,
+                const relaxed_soak_ut::Reading& r1) {
   std::printf(
       "\n%lu registered, %lu invalidated, %lu dry; %lu reads right, %lu of them behind the "
       "deregistration, %lu faults\n",
@@ -156,11 +158,11 @@ void relaxed_soak() {
     CU_ASSERT_TRUE_FATAL(s.arena.has_value());
     Registering g0{s, 0};
     Registering g1{s, 1};
-    Reading r0{s, 10};
-    Reading r1{s, 11};
+    relaxed_soak_ut::Reading r0{s, 10};
+    relaxed_soak_ut::Reading r1{s, 11};
     CU_ASSERT_TRUE_FATAL(g0.ok() && g1.ok() && r0.ok() && r1.ok());
-    std::thread other{run, std::ref(s), 1u, std::ref(g1), std::ref(r1)};
-    std::thread one{run, std::ref(s), 0u, std::ref(g0), std::ref(r0)};
+    std::thread other{relaxed_soak_ut::run, std::ref(s), 1u, std::ref(g1), std::ref(r1)};
+    std::thread one{relaxed_soak_ut::run, std::ref(s), 0u, std::ref(g0), std::ref(r0)};
     // On a busy machine until there is something to judge.
     const auto begun = std::chrono::steady_clock::now();
     const auto enough = [&] {
@@ -169,7 +171,8 @@ void relaxed_soak() {
              g1.counters().invalidated.read() > 100;
     };
     const auto passed = [&] { return std::chrono::steady_clock::now() - begun; };
-    while (passed() < duration() || (!enough() && passed() < std::chrono::seconds{40}))
+    while (passed() < relaxed_soak_ut::duration() ||
+           (!enough() && passed() < std::chrono::seconds{40}))
       std::this_thread::sleep_for(std::chrono::milliseconds{10});
     s.stop.store(true);
     one.join();

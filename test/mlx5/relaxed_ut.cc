@@ -12,6 +12,7 @@
 #include "relaxed_cases.hh"
 #include "ut.hh"
 
+namespace relaxed_ut {
 namespace {
 
 using namespace kilim;
@@ -263,5 +264,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace relaxed_ut
 
-KILIM_TEST_SUITE(relaxed, cases)
+KILIM_TEST_SUITE(relaxed, relaxed_ut::cases)

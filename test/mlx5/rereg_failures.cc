@@ -7,6 +7,7 @@
 #include "faults_fixture.hh"
 #include "rereg_fixture.hh"
 
+namespace rereg_failures_ut {
 namespace {
 
 using namespace kilim;
@@ -142,7 +143,8 @@ constexpr kilim::test::Case of_failures[] = {
 };
 
 }  // namespace
+}  // namespace rereg_failures_ut
 
 std::span<const kilim::test::Case> kilim::test::rereg_failure_cases() {
-  return of_failures;
+  return rereg_failures_ut::of_failures;
 }

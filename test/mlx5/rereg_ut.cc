@@ -13,6 +13,7 @@
 #include "region_fixture.hh"
 #include "rereg_fixture.hh"
 
+namespace rereg_ut {
 namespace {
 
 using namespace kilim;
@@ -182,9 +183,10 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rereg_ut
 
 KILIM_TEST_MAIN(rereg) {
-  if (ibv_fork_init() != 0 || !shared().device || !test::place_faults()) return 2;
-  return kilim::test::run_tables("mlx5/rereg", {cases, kilim::test::rereg_failure_cases()}, argc,
-                                 argv);
+  if (ibv_fork_init() != 0 || !rereg_ut::shared().device || !kilim::test::place_faults()) return 2;
+  return kilim::test::run_tables("mlx5/rereg",
+                                 {rereg_ut::cases, kilim::test::rereg_failure_cases()}, argc, argv);
 }

@@ -12,6 +12,7 @@
 
 #include "mlx5_fixture.hh"
 
+namespace rwq_cases_ut {
 namespace {
 
 using namespace kilim;
@@ -282,7 +283,8 @@ constexpr Case of_rwqs[] = {
 };
 
 }  // namespace
+}  // namespace rwq_cases_ut
 
-std::span<const Case> kilim::test::rwq_cases() {
-  return of_rwqs;
+std::span<const kilim::test::Case> kilim::test::rwq_cases() {
+  return rwq_cases_ut::of_rwqs;
 }

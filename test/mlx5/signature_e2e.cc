@@ -11,6 +11,7 @@
 #include "ut.hh"
 
 namespace kilim::test {
+namespace signature_e2e_ut {
 namespace {
 
 class Trial {
@@ -204,6 +205,7 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace signature_e2e_ut
 }  // namespace kilim::test
 
-KILIM_TEST_SUITE(signature, kilim::test::cases)
+KILIM_TEST_SUITE(signature, kilim::test::signature_e2e_ut::cases)

@@ -9,6 +9,7 @@
 #include "soak_fixture.hh"
 #include "ut.hh"
 
+namespace soak_ut {
 namespace {
 
 using namespace kilim;
@@ -93,5 +94,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace soak_ut
 
-KILIM_TEST_SUITE(soak, cases)
+KILIM_TEST_SUITE(soak, soak_ut::cases)

@@ -18,7 +18,7 @@ using mkey::MkeyState;
 inline constexpr uint32_t entries = 512;
 inline constexpr uint32_t long_entries = 70'000;  // a list of two WQEs
 inline constexpr uint8_t page_log = 12;
-inline constexpr mkey::Bind all{.access = umr::mkey_access(mr::Access::all)};
+inline constexpr mkey::Bind whole{.access = umr::mkey_access(mr::Access::all)};
 
 // A key with what it shows; the layout's storage lives here.
 struct Shower {
@@ -144,7 +144,7 @@ inline void give_keys(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
     s.binding = binder.claim();
     choose(r, s, is_fixed, {});
     queue::WqeCursor c{*r.rig.loop->sq};
-    const Outcome o = binder.bind(c, s.binding, all, r.bench.context(), s.layout());
+    const Outcome o = binder.bind(c, s.binding, whole, r.bench.context(), s.layout());
     CU_ASSERT_TRUE_FATAL(static_cast<bool>(s.binding) && o.ok());
     binder.commit(c);
     CU_ASSERT_TRUE_FATAL(r.finish());

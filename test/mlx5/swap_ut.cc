@@ -5,6 +5,7 @@
 // is refused, and all poisoned where the device refuses one.
 #include "swap_fixture.hh"
 
+namespace swap_ut {
 namespace {
 
 using namespace kilim;
@@ -22,7 +23,7 @@ bool swap_once(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
     Shower& s = keys[i];
     choose(r, s, is_fixed, inner);
     s.old = s.binding.lkey();
-    items[i] = {&s.binding, s.layout(), all};
+    items[i] = {&s.binding, s.layout(), whole};
     items[i].how.reads_keys = s.kind == Shower::Kind::nested;
     // A key of keys is a level more than those that it names.
     if (s.kind == Shower::Kind::nested || bytes_of(s.shown()) == 0) continue;
@@ -104,7 +105,7 @@ mkey::SwapItem item_of(SwapRig& r, Shower& s, uint32_t form, bool bad) {
   uint64_t bytes = 0;
   for (const umr::Piece& p : s.list.pieces) bytes += p.length;
   const auto count = static_cast<uint32_t>(s.list.pieces.size());
-  return {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, all};
+  return {&s.binding, umr::View{s.list.pieces.data(), count, bytes}, whole};
 }
 
 // Of three keys one is given an entry that no device takes: inline, by pointer, or in the second
@@ -179,12 +180,12 @@ void refused_by_the_binder() {
       {umr::View{&self, 1, 1}, Refusal::itself},
       {umr::StridedView{&empty, 1, 1}, Refusal::empty},
       {umr::FixedView{page.pieces.data(), 1, page_log, 1}, Refusal::wrong_kind}};
-  std::vector<umr::Piece> whole(128, fine.pieces[0]);
-  const umr::View by_pointer{whole.data(), 128, 128ull * whole[0].length};
+  std::vector<umr::Piece> pieces(128, fine.pieces[0]);
+  const umr::View by_pointer{pieces.data(), 128, 128ull * pieces[0].length};
   for (const auto& [layout, why] : wrong) {
-    const mkey::SwapItem items[] = {{&keys[0].binding, by_pointer, all},
-                                    {&keys[1].binding, layout, all},
-                                    {&keys[2].binding, by_pointer, all}};
+    const mkey::SwapItem items[] = {{&keys[0].binding, by_pointer, whole},
+                                    {&keys[1].binding, layout, whole},
+                                    {&keys[2].binding, by_pointer, whole}};
     refused_as_a_whole(r, keys, items, why);
   }
 }
@@ -204,9 +205,9 @@ void swapped_together() {
       outer.pieces.push_back({at, 1, old});
       outer.shown.push_back(inner.shown[0].subspan(at, 1));
     }
-    mkey::Bind reads = all;
+    mkey::Bind reads = whole;
     reads.reads_keys = true;
-    const mkey::SwapItem items[] = {{&keys[0].binding, umr::View::of(inner.pieces), all},
+    const mkey::SwapItem items[] = {{&keys[0].binding, umr::View::of(inner.pieces), whole},
                                     {&keys[1].binding, umr::View::of(outer.pieces), reads}};
     umr::UmrContext context = r.bench.context();
     context.levels = 2;
@@ -244,5 +245,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace swap_ut
 
-KILIM_TEST_SUITE(swap, cases)
+KILIM_TEST_SUITE(swap, swap_ut::cases)

@@ -5,6 +5,7 @@
 
 #include "window_fixture.hh"
 
+namespace window_life_ut {
 namespace {
 
 using namespace kilim;
@@ -214,7 +215,8 @@ constexpr kilim::test::Case of_lives[] = {
 };
 
 }  // namespace
+}  // namespace window_life_ut
 
 std::span<const kilim::test::Case> kilim::test::window_life_cases() {
-  return of_lives;
+  return window_life_ut::of_lives;
 }

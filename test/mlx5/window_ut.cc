@@ -7,6 +7,7 @@
 #include "case_tables.hh"
 #include "window_fixture.hh"
 
+namespace window_ut {
 namespace {
 
 using namespace kilim;
@@ -190,8 +191,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace window_ut
 
 KILIM_TEST_MAIN(window) {
-  return kilim::test::run_tables("mlx5/window", {cases, kilim::test::window_life_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("mlx5/window",
+                                 {window_ut::cases, kilim::test::window_life_cases()}, argc, argv);
 }

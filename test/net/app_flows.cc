@@ -13,6 +13,7 @@
 #include "netns.hh"
 #include "spread_fixture.hh"
 
+namespace app_flows_ut {
 namespace {
 
 using namespace kilim;
@@ -213,7 +214,8 @@ constexpr Case of_flows[] = {
 };
 
 }  // namespace
+}  // namespace app_flows_ut
 
 std::span<const kilim::test::Case> kilim::test::flow_cases() {
-  return of_flows;
+  return app_flows_ut::of_flows;
 }

@@ -9,6 +9,7 @@
 #include "app_fixture.hh"
 #include "kilim/detail/app/place.hh"
 
+namespace app_lanes_ut {
 namespace {
 
 using namespace kilim;
@@ -204,7 +205,8 @@ constexpr test::Case of_lanes[] = {
 };
 
 }  // namespace
+}  // namespace app_lanes_ut
 
-std::span<const test::Case> test::lane_cases() {
-  return of_lanes;
+std::span<const kilim::test::Case> kilim::test::lane_cases() {
+  return app_lanes_ut::of_lanes;
 }

@@ -16,6 +16,7 @@
 #include "two_ports_fixture.hh"
 #include "ut.hh"
 
+namespace app_ut {
 namespace {
 
 using namespace kilim;
@@ -310,8 +311,10 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace app_ut
 
 KILIM_TEST_MAIN(app) {
-  return test::run_tables("kilim/detail/app", {cases, test::lane_cases(), test::flow_cases()}, argc,
-                          argv);
+  return kilim::test::run_tables(
+      "kilim/detail/app", {app_ut::cases, kilim::test::lane_cases(), kilim::test::flow_cases()},
+      argc, argv);
 }

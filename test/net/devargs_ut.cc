@@ -5,6 +5,7 @@
 #include "net/kilim/devargs.hh"
 #include "ut.hh"
 
+namespace devargs_ut {
 namespace {
 
 using namespace kilim::net;
@@ -135,5 +136,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace devargs_ut
 
-KILIM_TEST_SUITE(devargs, cases)
+KILIM_TEST_SUITE(devargs, devargs_ut::cases)

@@ -16,11 +16,11 @@
 #include <rte_mbuf.h>
 
 #include "eal.hh"
-#include "equal.hh"
 #include "net/kilim/dpdk_check.hh"
 #include "net/kilim/ethdev_abi.hh"
 #include "ut.hh"
 
+namespace ethdev_abi_ut {
 namespace {
 
 std::string called;         // the operation that ran last
@@ -395,5 +395,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_abi_ut
 
-KILIM_TEST_SUITE(ethdev_abi, cases)
+KILIM_TEST_SUITE(ethdev_abi, ethdev_abi_ut::cases)

@@ -6,6 +6,7 @@
 #include "ethdev_counted_fixture.hh"
 #include "net/kilim/ethdev.hh"
 
+namespace ethdev_counted_ut {
 namespace {
 
 const eth_dev_ops& drivers = kilim::net::ethdev_ops;
@@ -91,14 +92,16 @@ const eth_dev_ops counting = [] {
 }();
 
 }  // namespace
+}  // namespace ethdev_counted_ut
 
 void kilim::test::count_operations(uint16_t port_id) {
-  if (rte_eth_devices[port_id].dev_ops == &drivers) rte_eth_devices[port_id].dev_ops = &counting;
+  if (rte_eth_devices[port_id].dev_ops == &ethdev_counted_ut::drivers)
+    rte_eth_devices[port_id].dev_ops = &ethdev_counted_ut::counting;
 }
 
 int kilim::test::tell_uncalled() {
   int bad = 0;
-  for (const OpRow& row : op_rows) {
+  for (const ethdev_counted_ut::OpRow& row : ethdev_counted_ut::op_rows) {
     if (row.count() != 0) continue;
     std::printf("no case calls %s\n", row.name);
     bad++;
@@ -106,8 +109,8 @@ int kilim::test::tell_uncalled() {
   // An operation without a row stands in both tables.
   using NoOp = void (*)();
   NoOp own[sizeof(eth_dev_ops) / sizeof(NoOp)], other[std::size(own)];
-  std::memcpy(own, &drivers, sizeof own);
-  std::memcpy(other, &counting, sizeof other);
+  std::memcpy(own, &ethdev_counted_ut::drivers, sizeof own);
+  std::memcpy(other, &ethdev_counted_ut::counting, sizeof other);
   for (std::size_t i = 0; i < std::size(own); i++) {
     if (own[i] == nullptr || own[i] != other[i]) continue;
     std::printf("operation %zu of the driver's table has no row here\n", i);

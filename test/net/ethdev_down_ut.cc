@@ -10,6 +10,7 @@
 #include "net/kilim/native.hh"
 
 namespace kilim::test {
+namespace ethdev_down_ut {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -85,6 +86,7 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_down_ut
 }  // namespace kilim::test
 
-KILIM_TEST_SUITE(ethdev_down, kilim::test::cases)
+KILIM_TEST_SUITE(ethdev_down, kilim::test::ethdev_down_ut::cases)

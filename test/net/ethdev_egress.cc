@@ -3,6 +3,7 @@
 // headers in front. Test only, on its own thread.
 #include "ethdev_matches_fixture.hh"
 
+namespace ethdev_egress_ut {
 namespace {
 
 using namespace kilim::test;
@@ -154,5 +155,6 @@ const Case of_egress[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_egress_ut
 
-const std::span<const Case> kilim::test::ethdev_egress = of_egress;
+const std::span<const kilim::test::Case> kilim::test::ethdev_egress = ethdev_egress_ut::of_egress;

@@ -5,6 +5,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_filters_ut {
 namespace {
 
 using namespace kilim::test;
@@ -278,5 +279,7 @@ const Case of_filters[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_filters_ut
 
-const std::span<const Case> kilim::test::ethdev_filters = of_filters;
+const std::span<const kilim::test::Case> kilim::test::ethdev_filters =
+    ethdev_filters_ut::of_filters;

@@ -8,6 +8,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_joined_ut {
 namespace {
 
 using namespace kilim::test;
@@ -351,16 +352,17 @@ const Case of_joined[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_joined_ut
 
-const std::span<const Case> kilim::test::ethdev_joined = of_joined;
+const std::span<const kilim::test::Case> kilim::test::ethdev_joined = ethdev_joined_ut::of_joined;
 
 void kilim::test::joins_segments(EthPair& p) {
-  const Stream stream = make_stream(false, 900, 100);
+  const ethdev_joined_ut::Stream stream = ethdev_joined_ut::make_stream(false, 900, 100);
   bool joined = false;
   for (int turn = 0; turn < 20 && !joined; turn++) {
-    const std::vector<rte_mbuf*> got = arrives_as(p, stream);
+    const std::vector<rte_mbuf*> got = ethdev_joined_ut::arrives_as(p, stream);
     joined = got.size() < stream.size();
-    free_all(got);
+    ethdev_joined_ut::free_all(got);
   }
   CU_ASSERT_TRUE(joined);
 }

@@ -9,6 +9,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_keys_ut {
 namespace {
 
 using namespace kilim::test;
@@ -393,5 +394,6 @@ const Case of_keys[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_keys_ut
 
-const std::span<const Case> kilim::test::ethdev_keys = of_keys;
+const std::span<const kilim::test::Case> kilim::test::ethdev_keys = ethdev_keys_ut::of_keys;

@@ -3,6 +3,7 @@
 #include "ethdev_cases.hh"
 #include "kilim/detail/burst/tx_packet.hh"
 
+namespace ethdev_limits_ut {
 namespace {
 
 using namespace kilim::test;
@@ -249,5 +250,6 @@ const Case of_limits[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_limits_ut
 
-const std::span<const Case> kilim::test::ethdev_limits = of_limits;
+const std::span<const kilim::test::Case> kilim::test::ethdev_limits = ethdev_limits_ut::of_limits;

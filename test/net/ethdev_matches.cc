@@ -3,6 +3,7 @@
 // on its own thread.
 #include "ethdev_matches_fixture.hh"
 
+namespace ethdev_matches_ut {
 namespace {
 
 using namespace kilim::test;
@@ -173,5 +174,7 @@ const Case of_matches[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_matches_ut
 
-const std::span<const Case> kilim::test::ethdev_matches = of_matches;
+const std::span<const kilim::test::Case> kilim::test::ethdev_matches =
+    ethdev_matches_ut::of_matches;

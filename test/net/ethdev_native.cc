@@ -8,6 +8,7 @@
 #include "kilim/detail/port/port.hh"
 #include "net/kilim/native.hh"
 
+namespace ethdev_native_ut {
 namespace {
 
 using namespace kilim::test;
@@ -203,10 +204,12 @@ void clean_up() {
 const Case clean_ups[] = {{"EAL is cleaned up", clean_up}};
 
 }  // namespace
+}  // namespace ethdev_native_ut
 
-const std::span<const Case> kilim::test::ethdev_natives = of_native_use;
+const std::span<const kilim::test::Case> kilim::test::ethdev_natives =
+    ethdev_native_ut::of_native_use;
 
 int kilim::test::clean_up_after(const char* what) {
-  order = what;
-  return run_cases("ethdev", clean_ups, 0, nullptr);
+  ethdev_native_ut::order = what;
+  return kilim::test::run_cases("ethdev", ethdev_native_ut::clean_ups, 0, nullptr);
 }

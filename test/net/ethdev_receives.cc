@@ -4,6 +4,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_receives_ut {
 namespace {
 
 using namespace kilim::test;
@@ -131,7 +132,8 @@ const Tries receives = {
     {RTE_ETH_RX_OFFLOAD_TCP_LRO, joins_segments},
 };
 }  // namespace
+}  // namespace ethdev_receives_ut
 
-const Tries& kilim::test::receive_tries() {
-  return receives;
+const kilim::test::Tries& kilim::test::receive_tries() {
+  return ethdev_receives_ut::receives;
 }

@@ -5,6 +5,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_refusals_ut {
 namespace {
 
 using namespace kilim::test;
@@ -216,5 +217,7 @@ const Case of_refusals[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_refusals_ut
 
-const std::span<const Case> kilim::test::ethdev_refusals = of_refusals;
+const std::span<const kilim::test::Case> kilim::test::ethdev_refusals =
+    ethdev_refusals_ut::of_refusals;

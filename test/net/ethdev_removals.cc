@@ -8,6 +8,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_removals_ut {
 namespace {
 
 using namespace kilim::test;
@@ -240,5 +241,7 @@ const Case of_removals[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_removals_ut
 
-const std::span<const Case> kilim::test::ethdev_removals = of_removals;
+const std::span<const kilim::test::Case> kilim::test::ethdev_removals =
+    ethdev_removals_ut::of_removals;

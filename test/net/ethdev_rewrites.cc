@@ -3,6 +3,7 @@
 // take: rewritten headers, a flag. Test only, on its own thread.
 #include "ethdev_matches_fixture.hh"
 
+namespace ethdev_rewrites_ut {
 namespace {
 
 using namespace kilim::test;
@@ -342,5 +343,7 @@ const Case of_rewrites[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_rewrites_ut
 
-const std::span<const Case> kilim::test::ethdev_rewrites = of_rewrites;
+const std::span<const kilim::test::Case> kilim::test::ethdev_rewrites =
+    ethdev_rewrites_ut::of_rewrites;

@@ -5,6 +5,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_rules_ut {
 namespace {
 
 using namespace kilim::test;
@@ -350,5 +351,6 @@ const Case of_rules[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_rules_ut
 
-const std::span<const Case> kilim::test::ethdev_rules = of_rules;
+const std::span<const kilim::test::Case> kilim::test::ethdev_rules = ethdev_rules_ut::of_rules;

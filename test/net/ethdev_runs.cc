@@ -10,6 +10,7 @@
 #include "ethdev_cases.hh"
 #include "net/kilim/ethdev_abi.hh"
 
+namespace ethdev_runs_ut {
 namespace {
 
 using namespace kilim::test;
@@ -282,5 +283,6 @@ const Case of_runs[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_runs_ut
 
-const std::span<const Case> kilim::test::ethdev_runs = of_runs;
+const std::span<const kilim::test::Case> kilim::test::ethdev_runs = ethdev_runs_ut::of_runs;

@@ -2,6 +2,7 @@
 // Each transmit offload of an ethdev by data.
 #include "ethdev_cases.hh"
 
+namespace ethdev_sends_ut {
 namespace {
 
 using namespace kilim::test;
@@ -108,7 +109,8 @@ const Tries sends = {
 };
 
 }  // namespace
+}  // namespace ethdev_sends_ut
 
-const Tries& kilim::test::send_tries() {
-  return sends;
+const kilim::test::Tries& kilim::test::send_tries() {
+  return ethdev_sends_ut::sends;
 }

@@ -5,6 +5,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_tellers_ut {
 namespace {
 
 using namespace kilim::test;
@@ -315,5 +316,7 @@ const Case of_tellers[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_tellers_ut
 
-const std::span<const Case> kilim::test::ethdev_tellers = of_tellers;
+const std::span<const kilim::test::Case> kilim::test::ethdev_tellers =
+    ethdev_tellers_ut::of_tellers;

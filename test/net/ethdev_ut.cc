@@ -7,6 +7,7 @@
 
 #include "ethdev_cases.hh"
 
+namespace ethdev_ut {
 namespace {
 
 using namespace kilim::test;
@@ -184,14 +185,18 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace ethdev_ut
 
 KILIM_TEST_MAIN(ethdev) {
-  if (argc == 3 && std::strcmp(argv[1], "--order") == 0) return clean_up_after(argv[2]);
-  std::vector<Case> all(std::begin(cases), std::end(cases));
-  for (const std::span<const Case>& more :
-       {ethdev_runs, ethdev_filters, ethdev_joined, ethdev_keys, ethdev_limits, ethdev_refusals,
-        ethdev_removals, ethdev_rules, ethdev_matches, ethdev_rewrites, ethdev_egress,
-        ethdev_tellers, ethdev_natives})
+  if (argc == 3 && std::strcmp(argv[1], "--order") == 0)
+    return kilim::test::clean_up_after(argv[2]);
+  std::vector<kilim::test::Case> all(std::begin(ethdev_ut::cases), std::end(ethdev_ut::cases));
+  for (const std::span<const kilim::test::Case>& more :
+       {kilim::test::ethdev_runs, kilim::test::ethdev_filters, kilim::test::ethdev_joined,
+        kilim::test::ethdev_keys, kilim::test::ethdev_limits, kilim::test::ethdev_refusals,
+        kilim::test::ethdev_removals, kilim::test::ethdev_rules, kilim::test::ethdev_matches,
+        kilim::test::ethdev_rewrites, kilim::test::ethdev_egress, kilim::test::ethdev_tellers,
+        kilim::test::ethdev_natives})
     all.insert(all.end(), more.begin(), more.end());
   const int code = kilim::test::run_cases("ethdev", all, argc, argv);
   return code != 0 || argc > 1 ? code : kilim::test::tell_uncalled() != 0;

@@ -177,10 +177,10 @@ inline uint32_t get(const Octets& b, std::size_t at, std::size_t bytes) {
   return v;
 }
 
-inline constexpr std::size_t l3 = 14;
+inline constexpr std::size_t l3_at = 14;
 inline constexpr uint16_t station_port = 4661;
 constexpr std::size_t l4_of(bool six) {
-  return l3 + (six ? 40 : 20);
+  return l3_at + (six ? 40 : 20);
 }
 
 // From Kilim's station to the stack, with nonsense where checksums belong.
@@ -192,19 +192,19 @@ inline Octets headers(bool six, uint8_t protocol, uint16_t port, std::size_t pay
   const Address from(six, 2, 0), to(six, 1, 0);
   if (six) {
     put(f, 12, 0x86dd60, 3);
-    put(f, l3 + 4, static_cast<uint32_t>(l4_bytes + payload), 2);
-    f[l3 + 6] = protocol;
-    f[l3 + 7] = 64;
-    std::memcpy(&f[l3 + 8], &reinterpret_cast<const sockaddr_in6&>(from.storage).sin6_addr, 16);
-    std::memcpy(&f[l3 + 24], &reinterpret_cast<const sockaddr_in6&>(to.storage).sin6_addr, 16);
+    put(f, l3_at + 4, static_cast<uint32_t>(l4_bytes + payload), 2);
+    f[l3_at + 6] = protocol;
+    f[l3_at + 7] = 64;
+    std::memcpy(&f[l3_at + 8], &reinterpret_cast<const sockaddr_in6&>(from.storage).sin6_addr, 16);
+    std::memcpy(&f[l3_at + 24], &reinterpret_cast<const sockaddr_in6&>(to.storage).sin6_addr, 16);
   } else {
     put(f, 12, 0x080045, 3);
-    put(f, l3 + 2, static_cast<uint32_t>(f.size() - l3 + payload), 2);
-    f[l3 + 8] = 64;
-    f[l3 + 9] = protocol;
-    put(f, l3 + 10, 0xdead, 2);
-    std::memcpy(&f[l3 + 12], &reinterpret_cast<const sockaddr_in&>(from.storage).sin_addr, 4);
-    std::memcpy(&f[l3 + 16], &reinterpret_cast<const sockaddr_in&>(to.storage).sin_addr, 4);
+    put(f, l3_at + 2, static_cast<uint32_t>(f.size() - l3_at + payload), 2);
+    f[l3_at + 8] = 64;
+    f[l3_at + 9] = protocol;
+    put(f, l3_at + 10, 0xdead, 2);
+    std::memcpy(&f[l3_at + 12], &reinterpret_cast<const sockaddr_in&>(from.storage).sin_addr, 4);
+    std::memcpy(&f[l3_at + 16], &reinterpret_cast<const sockaddr_in&>(to.storage).sin_addr, 4);
   }
   put(f, l4, station_port, 2);
   put(f, l4 + 2, port, 2);

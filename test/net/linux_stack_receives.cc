@@ -11,6 +11,7 @@
 #include "linux_stack_fixture.hh"
 #include "vhca/wire/packet.hh"
 
+namespace linux_stack_receives_ut {
 namespace {
 
 using namespace kilim;
@@ -75,7 +76,7 @@ struct Server {
     next = get(syn, l4 + 4, 4) + 1;
     answer(0x6012);
     head.resize(head.size() - 4);
-    const std::size_t length_at = l3 + (six ? 4 : 2);
+    const std::size_t length_at = l3_at + (six ? 4 : 2);
     put(head, length_at, get(head, length_at, 2) - 4, 2);
     put(head, l4 + 4, 7001, 4);
     return true;
@@ -86,7 +87,7 @@ struct Server {
     station.send(head, sums);
   }
   [[nodiscard]] bool is_ours(const Octets& b) const {
-    return b.size() >= l4 + 20 && b[l3 + (six ? 6 : 9)] == IPPROTO_TCP &&
+    return b.size() >= l4 + 20 && b[l3_at + (six ? 6 : 9)] == IPPROTO_TCP &&
            get(b, l4 + 2, 2) == station_port;
   }
   // One segment with data. False: none came.
@@ -106,7 +107,8 @@ struct Server {
     return true;
   }
   [[nodiscard]] std::size_t payload_of(const Octets& b) const {
-    return get(b, l3 + (six ? 4 : 2), 2) + (six ? 40u : 0u) - (l4 - l3) - (b[l4 + 12] >> 4) * 4;
+    return get(b, l3_at + (six ? 4 : 2), 2) + (six ? 40u : 0u) - (l4 - l3_at) -
+           (b[l4 + 12] >> 4) * 4;
   }
 };
 
@@ -264,7 +266,8 @@ constexpr Case received[] = {
 };
 
 }  // namespace
+}  // namespace linux_stack_receives_ut
 
 std::span<const kilim::test::Case> kilim::test::received_cases() {
-  return received;
+  return linux_stack_receives_ut::received;
 }

@@ -7,6 +7,7 @@
 #include "vhca/wire/make.hh"
 #include "vhca/wire/packet.hh"
 
+namespace linux_stack_ut {
 namespace {
 
 using namespace kilim;
@@ -148,13 +149,15 @@ constexpr Case sent[] = {
 };
 
 }  // namespace
+}  // namespace linux_stack_ut
 
 KILIM_TEST_MAIN(linux_stack) {
-  if (veth_link().host_ns < 0 || make_tap_link().host_ns < 0) {
+  if (kilim::test::veth_link().host_ns < 0 || kilim::test::make_tap_link().host_ns < 0) {
     std::printf(
         "skipped: network namespaces, veth pairs and TAP interfaces cannot be made here (root, "
         "iproute2 and util-linux are needed)\n");
-    return test::skipped;
+    return kilim::test::skipped;
   }
-  return run_tables("linux_stack", {sent, received_cases()}, argc, argv);
+  return kilim::test::run_tables("linux_stack",
+                                 {linux_stack_ut::sent, kilim::test::received_cases()}, argc, argv);
 }

@@ -11,6 +11,7 @@
 #include "offloads_model.hh"
 #include "two_ports_fixture.hh"
 
+namespace offloads_ut {
 namespace {
 
 using namespace kilim;
@@ -235,5 +236,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace offloads_ut
 
-KILIM_TEST_SUITE(offloads, cases)
+KILIM_TEST_SUITE(offloads, offloads_ut::cases)

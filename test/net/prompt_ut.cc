@@ -20,6 +20,7 @@
 #include "ut.hh"
 
 namespace kilim::testpmd {
+namespace prompt_ut {
 namespace {
 
 Match match(const char* text) {
@@ -382,6 +383,7 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace prompt_ut
 }  // namespace kilim::testpmd
 
-KILIM_TEST_SUITE(prompt, kilim::testpmd::cases)
+KILIM_TEST_SUITE(prompt, kilim::testpmd::prompt_ut::cases)

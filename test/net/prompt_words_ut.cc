@@ -9,6 +9,7 @@
 #include "ut.hh"
 
 namespace kilim::testpmd {
+namespace prompt_words_ut {
 namespace {
 
 Match match(const char* text) {
@@ -63,6 +64,7 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace prompt_words_ut
 }  // namespace kilim::testpmd
 
-KILIM_TEST_SUITE(prompt_words, kilim::testpmd::cases)
+KILIM_TEST_SUITE(prompt_words, kilim::testpmd::prompt_words_ut::cases)

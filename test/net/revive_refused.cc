@@ -9,6 +9,7 @@
 #include "revive_fixture.hh"
 
 namespace kilim::test {
+namespace revive_refused_ut {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -54,6 +55,7 @@ uint32_t take_all(TwoPorts& t, uint32_t queues) {
 }
 
 }  // namespace
+}  // namespace revive_refused_ut
 
 // The pair with the receive queue, and in the second mode the packet gather's.
 void a_refused_pair_is_tried_again() {
@@ -61,7 +63,7 @@ void a_refused_pair_is_tried_again() {
     Bench b(mode);
     for (uint32_t round = 0; round < 2; round++) {
       CU_ASSERT_TRUE_FATAL(b.forwards(100));
-      refuse_for_a_while(
+      revive_refused_ut::refuse_for_a_while(
           *b.t.far, [&] { return b.fail_last_qp(); },
           [&] {
             b.send();
@@ -91,11 +93,11 @@ void a_refused_receive_queue_is_tried_again() {
       EQUAL_FATAL(t.near->tx(0, {&h, 1}), 1u);
     }
     t.run_devices();
-    came += take_all(t, 2);
+    came += revive_refused_ut::take_all(t, 2);
     t.far->revive(nullptr);
   };
-  refuse_for_a_while(
-      *t.far, [&] { return fail_last_rwq(t.far->device()); }, step);
+  revive_refused_ut::refuse_for_a_while(
+      *t.far, [&] { return revive_refused_ut::fail_last_rwq(t.far->device()); }, step);
   came = 0;
   for (int i = 0; i < 20000 && came < 300; i++) step();
   CU_ASSERT_TRUE(came >= 300);

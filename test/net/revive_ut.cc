@@ -15,6 +15,7 @@
 #include "revive_fixture.hh"
 #include "ut.hh"
 
+namespace revive_ut {
 namespace {
 
 using namespace kilim;
@@ -261,5 +262,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace revive_ut
 
-KILIM_TEST_SUITE(revive, cases)
+KILIM_TEST_SUITE(revive, revive_ut::cases)

@@ -13,6 +13,7 @@
 #include "mlx5/caps.hh"
 #include "split_fixture.hh"
 
+namespace split_ut {
 namespace {
 
 using namespace kilim;
@@ -260,5 +261,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace split_ut
 
-KILIM_TEST_SUITE(split, cases)
+KILIM_TEST_SUITE(split, split_ut::cases)

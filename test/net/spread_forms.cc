@@ -12,6 +12,7 @@
 
 #include "spread_fixture.hh"
 
+namespace spread_forms_ut {
 namespace {
 
 using namespace kilim;
@@ -309,7 +310,8 @@ constexpr kilim::test::Case of_forms[] = {
 };
 
 }  // namespace
+}  // namespace spread_forms_ut
 
 std::span<const kilim::test::Case> kilim::test::form_cases() {
-  return of_forms;
+  return spread_forms_ut::of_forms;
 }

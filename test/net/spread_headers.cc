@@ -10,6 +10,7 @@
 #include "spread_fixture.hh"
 #include "ut.hh"
 
+namespace spread_headers_ut {
 namespace {
 
 using namespace kilim;
@@ -165,7 +166,8 @@ constexpr kilim::test::Case of_joined[] = {
 };
 
 }  // namespace
+}  // namespace spread_headers_ut
 
 std::span<const kilim::test::Case> kilim::test::joined_cases() {
-  return of_joined;
+  return spread_headers_ut::of_joined;
 }

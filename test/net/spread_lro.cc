@@ -11,6 +11,7 @@
 #include "offloads_model.hh"
 #include "spread_fixture.hh"
 
+namespace spread_lro_ut {
 namespace {
 
 using namespace kilim;
@@ -379,7 +380,8 @@ constexpr Case of_lro[] = {
 };
 
 }  // namespace
+}  // namespace spread_lro_ut
 
-std::span<const Case> kilim::test::lro_cases() {
-  return of_lro;
+std::span<const kilim::test::Case> kilim::test::lro_cases() {
+  return spread_lro_ut::of_lro;
 }

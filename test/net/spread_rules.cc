@@ -4,6 +4,7 @@
 
 #include "spread_fixture.hh"
 
+namespace spread_rules_ut {
 namespace {
 
 using namespace kilim;
@@ -312,7 +313,8 @@ constexpr kilim::test::Case of_rules[] = {
 };
 
 }  // namespace
+}  // namespace spread_rules_ut
 
 std::span<const kilim::test::Case> kilim::test::rule_cases() {
-  return of_rules;
+  return spread_rules_ut::of_rules;
 }

@@ -8,6 +8,7 @@
 
 #include "spread_fixture.hh"
 
+namespace spread_tunnels_ut {
 namespace {
 
 using namespace kilim;
@@ -257,7 +258,8 @@ constexpr kilim::test::Case of_tunnels[] = {
 };
 
 }  // namespace
+}  // namespace spread_tunnels_ut
 
 std::span<const kilim::test::Case> kilim::test::tunnel_cases() {
-  return of_tunnels;
+  return spread_tunnels_ut::of_tunnels;
 }

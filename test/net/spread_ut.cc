@@ -10,6 +10,7 @@
 #include "spread_fixture.hh"
 #include "ut.hh"
 
+namespace spread_ut {
 namespace {
 
 using namespace kilim;
@@ -239,15 +240,17 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace spread_ut
 
 std::span<const kilim::test::Case> kilim::test::hash_cases() {
-  return cases;
+  return spread_ut::cases;
 }
 
 KILIM_TEST_MAIN(spread) {
   return kilim::test::run_tables(
       "spread",
-      {cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(), kilim::test::worker_cases(),
-       kilim::test::form_cases(), kilim::test::joined_cases(), kilim::test::lro_cases()},
+      {spread_ut::cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(),
+       kilim::test::worker_cases(), kilim::test::form_cases(), kilim::test::joined_cases(),
+       kilim::test::lro_cases()},
       argc, argv);
 }

@@ -8,6 +8,7 @@
 #include "kilim/detail/worker/quiescence.hh"
 #include "spread_fixture.hh"
 
+namespace spread_workers_ut {
 namespace {
 
 using namespace kilim;
@@ -140,7 +141,8 @@ constexpr kilim::test::Case of_workers[] = {
 };
 
 }  // namespace
+}  // namespace spread_workers_ut
 
 std::span<const kilim::test::Case> kilim::test::worker_cases() {
-  return of_workers;
+  return spread_workers_ut::of_workers;
 }

@@ -13,6 +13,7 @@
 #include "ut.hh"
 
 namespace kilim::testpmd {
+namespace statistics_ut {
 namespace {
 
 constexpr std::size_t columns = 80;
@@ -141,6 +142,7 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace statistics_ut
 }  // namespace kilim::testpmd
 
-KILIM_TEST_SUITE(statistics, kilim::testpmd::cases)
+KILIM_TEST_SUITE(statistics, kilim::testpmd::statistics_ut::cases)

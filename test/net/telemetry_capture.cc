@@ -9,6 +9,7 @@
 #include "kilim/detail/capture/capture.hh"
 #include "telemetry_cases.hh"
 
+namespace telemetry_capture_ut {
 namespace {
 
 using namespace kilim;
@@ -174,7 +175,8 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace telemetry_capture_ut
 
-std::span<const Case> kilim::test::capture_cases() {
-  return cases;
+std::span<const kilim::test::Case> kilim::test::capture_cases() {
+  return telemetry_capture_ut::cases;
 }

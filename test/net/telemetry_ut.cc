@@ -13,6 +13,7 @@
 #include "telemetry_cases.hh"
 #include "telemetry_client.hh"
 
+namespace telemetry_ut {
 namespace {
 
 using namespace kilim;
@@ -179,11 +180,12 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace telemetry_ut
 
 KILIM_TEST_MAIN(telemetry) {
   if (!kilim::test::start_eal("0", kilim::test::Telemetry::socket)) return 2;
-  const int rc =
-      kilim::test::run_tables("telemetry", {cases, kilim::test::capture_cases()}, argc, argv);
+  const int rc = kilim::test::run_tables(
+      "telemetry", {telemetry_ut::cases, kilim::test::capture_cases()}, argc, argv);
   rte_eal_cleanup();
   return rc;
 }

@@ -11,6 +11,7 @@
 #include "traffic_fixture.hh"
 #include "ut.hh"
 
+namespace traffic_mbufs_ut {
 namespace {
 
 using namespace kilim;
@@ -125,7 +126,8 @@ const Case of_mbufs[] = {
 };
 
 }  // namespace
+}  // namespace traffic_mbufs_ut
 
-std::span<const Case> kilim::test::mbuf_cases() {
-  return of_mbufs;
+std::span<const kilim::test::Case> kilim::test::mbuf_cases() {
+  return traffic_mbufs_ut::of_mbufs;
 }

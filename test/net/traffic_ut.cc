@@ -9,6 +9,7 @@
 #include "traffic_fixture.hh"
 #include "ut.hh"
 
+namespace traffic_ut {
 namespace {
 
 using namespace kilim;
@@ -241,7 +242,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace traffic_ut
 
 KILIM_TEST_MAIN(traffic) {
-  return run_tables("traffic", {cases, mbuf_cases()}, argc, argv);
+  return kilim::test::run_tables("traffic", {traffic_ut::cases, kilim::test::mbuf_cases()}, argc,
+                                 argv);
 }

@@ -12,6 +12,7 @@
 
 using namespace kilim::cli;
 
+namespace json_ut {
 namespace {
 
 std::string text(std::string_view value) {
@@ -85,5 +86,6 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace json_ut
 
-KILIM_TEST_SUITE(json, cases)
+KILIM_TEST_SUITE(json, json_ut::cases)

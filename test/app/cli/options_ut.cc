@@ -13,6 +13,7 @@
 
 using namespace kilim::cli;
 
+namespace options_ut {
 namespace {
 
 struct Options {
@@ -191,5 +192,6 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace options_ut
 
-KILIM_TEST_SUITE(options, cases)
+KILIM_TEST_SUITE(options, options_ut::cases)

@@ -18,6 +18,7 @@
 #include "kilim/detail/base/result.hh"
 #include "ut.hh"
 
+namespace base_ut {
 namespace {
 
 using namespace kilim;
@@ -142,5 +143,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace base_ut
 
-KILIM_TEST_SUITE(base, cases)
+KILIM_TEST_SUITE(base, base_ut::cases)

@@ -9,6 +9,7 @@
 
 using namespace kilim;
 
+namespace error_text_ut {
 namespace {
 
 Error too_many_queues(unsigned given) {
@@ -64,5 +65,6 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace error_text_ut
 
-KILIM_TEST_SUITE(error_text, cases)
+KILIM_TEST_SUITE(error_text, error_text_ut::cases)

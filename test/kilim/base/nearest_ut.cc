@@ -9,6 +9,7 @@
 
 using namespace kilim;
 
+namespace nearest_ut {
 namespace {
 
 constexpr std::array<std::string_view, 6> modes = {"io",     "mac",    "macswap",
@@ -46,5 +47,6 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace nearest_ut
 
-KILIM_TEST_SUITE(nearest, cases)
+KILIM_TEST_SUITE(nearest, nearest_ut::cases)

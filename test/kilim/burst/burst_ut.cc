@@ -7,6 +7,7 @@
 #include "rows_fixture.hh"
 #include "ut.hh"
 
+namespace burst_ut {
 namespace {
 
 using namespace kilim;
@@ -326,5 +327,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace burst_ut
 
-KILIM_TEST_SUITE(burst, cases)
+KILIM_TEST_SUITE(burst, burst_ut::cases)

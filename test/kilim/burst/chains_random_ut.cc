@@ -13,6 +13,7 @@
 #include "rows_fixture.hh"
 #include "ut.hh"
 
+namespace chains_random_ut {
 namespace {
 
 using namespace kilim;
@@ -312,5 +313,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace chains_random_ut
 
-KILIM_TEST_SUITE(chains_random, cases)
+KILIM_TEST_SUITE(chains_random, chains_random_ut::cases)

@@ -12,6 +12,7 @@
 #include "forms_cases.hh"
 #include "rows_fixture.hh"
 
+namespace packets_forms_ut {
 namespace {
 
 using namespace kilim;
@@ -319,7 +320,8 @@ constexpr kilim::test::Case of_forms[] = {
 };
 
 }  // namespace
+}  // namespace packets_forms_ut
 
 std::span<const kilim::test::Case> kilim::test::forms_cases() {
-  return of_forms;
+  return packets_forms_ut::of_forms;
 }

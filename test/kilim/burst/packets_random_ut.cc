@@ -14,6 +14,7 @@
 #include "rows_fixture.hh"
 #include "ut.hh"
 
+namespace packets_random_ut {
 namespace {
 
 using namespace kilim;
@@ -264,6 +265,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace packets_random_ut
 
 kilim::pool::SideRecord kilim::test::expected_side(const prm::Cqe& e, burst::RxConfig c,
                                                    const pool::SideRecord& before) {
@@ -305,7 +307,8 @@ void kilim::test::describe_at_random(prm::Cqe& e, std::mt19937_64& random) {
 }
 
 KILIM_TEST_MAIN(packets_random) {
-  return kilim::test::run_tables("burst_packets_random",
-                                 {cases, kilim::test::forms_cases(), kilim::test::words_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "burst_packets_random",
+      {packets_random_ut::cases, kilim::test::forms_cases(), kilim::test::words_cases()}, argc,
+      argv);
 }

@@ -13,6 +13,7 @@
 #include "rows_fixture.hh"
 #include "ut.hh"
 
+namespace packets_words_ut {
 namespace {
 
 using namespace kilim;
@@ -350,7 +351,8 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace packets_words_ut
 
 std::span<const kilim::test::Case> kilim::test::words_cases() {
-  return cases;
+  return packets_words_ut::cases;
 }

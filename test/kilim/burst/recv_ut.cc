@@ -6,6 +6,7 @@
 #include "kilim/detail/burst/recv.hh"
 #include "ut.hh"
 
+namespace recv_ut {
 namespace {
 
 using namespace kilim;
@@ -143,5 +144,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace recv_ut
 
-KILIM_TEST_SUITE(recv, cases)
+KILIM_TEST_SUITE(recv, recv_ut::cases)

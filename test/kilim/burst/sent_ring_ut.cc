@@ -7,6 +7,7 @@
 #include "kilim/detail/burst/sent_ring.hh"
 #include "ut.hh"
 
+namespace sent_ring_ut {
 namespace {
 
 using kilim::burst::SentRing;
@@ -82,5 +83,6 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace sent_ring_ut
 
-KILIM_TEST_SUITE(sent_ring, cases)
+KILIM_TEST_SUITE(sent_ring, sent_ring_ut::cases)

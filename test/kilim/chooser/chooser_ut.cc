@@ -11,6 +11,7 @@
 #include "ut.hh"
 
 namespace kilim::inline v1::chooser {
+namespace chooser_ut {
 namespace {
 
 constexpr ChooserLimits open_limits{
@@ -259,6 +260,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace chooser_ut
 }  // namespace kilim::inline v1::chooser
 
-KILIM_TEST_SUITE(chooser, kilim::chooser::cases)
+KILIM_TEST_SUITE(chooser, kilim::chooser::chooser_ut::cases)

@@ -6,6 +6,7 @@
 #include "kilim/detail/device/inline_arbiter.hh"
 #include "ut.hh"
 
+namespace inline_arbiter_ut {
 namespace {
 
 using namespace kilim;
@@ -84,5 +85,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace inline_arbiter_ut
 
-KILIM_TEST_SUITE(inline_arbiter, cases)
+KILIM_TEST_SUITE(inline_arbiter, inline_arbiter_ut::cases)

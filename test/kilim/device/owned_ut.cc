@@ -6,6 +6,7 @@
 #include "kilim/detail/device/owned.hh"
 #include "ut.hh"
 
+namespace owned_ut {
 namespace {
 
 using namespace kilim;
@@ -124,5 +125,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace owned_ut
 
-KILIM_TEST_SUITE(owned, cases)
+KILIM_TEST_SUITE(owned, owned_ut::cases)

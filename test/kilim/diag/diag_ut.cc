@@ -23,6 +23,7 @@
 #include "ut.hh"
 #include "wqe_tool.hh"
 
+namespace diag_ut {
 namespace {
 
 using namespace kilim;
@@ -292,5 +293,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace diag_ut
 
-KILIM_TEST_SUITE(diag, cases)
+KILIM_TEST_SUITE(diag, diag_ut::cases)

@@ -8,6 +8,7 @@
 #include "kilim/detail/flow/rule.hh"
 #include "ut.hh"
 
+namespace rule_headers_ut {
 namespace {
 
 using namespace kilim;
@@ -179,5 +180,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rule_headers_ut
 
-KILIM_TEST_SUITE(rule_headers, cases)
+KILIM_TEST_SUITE(rule_headers, rule_headers_ut::cases)

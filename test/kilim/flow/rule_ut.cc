@@ -11,6 +11,7 @@
 #include "kilim/detail/flow/rule.hh"
 #include "ut.hh"
 
+namespace rule_ut {
 namespace {
 
 using namespace kilim;
@@ -355,5 +356,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rule_ut
 
-KILIM_TEST_SUITE(rule, cases)
+KILIM_TEST_SUITE(rule, rule_ut::cases)

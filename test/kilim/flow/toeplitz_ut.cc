@@ -11,6 +11,7 @@
 #include "kilim/detail/flow/toeplitz.hh"
 #include "ut.hh"
 
+namespace toeplitz_ut {
 namespace {
 
 using namespace kilim;
@@ -193,5 +194,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace toeplitz_ut
 
-KILIM_TEST_SUITE(toeplitz, cases)
+KILIM_TEST_SUITE(toeplitz, toeplitz_ut::cases)

@@ -11,6 +11,7 @@
 #include "kilim/detail/mr/registrar.hh"
 #include "lookup_fixture.hh"
 
+namespace index_random_ut {
 namespace {
 
 using namespace kilim;
@@ -148,7 +149,8 @@ constexpr kilim::test::Case by_search[] = {
 };
 
 }  // namespace
+}  // namespace index_random_ut
 
 std::span<const kilim::test::Case> kilim::test::index_random_cases() {
-  return by_search;
+  return index_random_ut::by_search;
 }

@@ -11,6 +11,7 @@
 #include "lookup_fixture.hh"
 #include "ut.hh"
 
+namespace index_threads_ut {
 namespace {
 
 using namespace kilim;
@@ -115,5 +116,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace index_threads_ut
 
-KILIM_TEST_SUITE(index_threads, cases)
+KILIM_TEST_SUITE(index_threads, index_threads_ut::cases)

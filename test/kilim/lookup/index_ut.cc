@@ -10,6 +10,7 @@
 #include "kilim/detail/mr/registrar.hh"
 #include "lookup_fixture.hh"
 
+namespace index_ut {
 namespace {
 
 using namespace kilim;
@@ -210,8 +211,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace index_ut
 
 KILIM_TEST_MAIN(index) {
-  return kilim::test::run_tables("lookup/index", {cases, kilim::test::index_random_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("lookup/index",
+                                 {index_ut::cases, kilim::test::index_random_cases()}, argc, argv);
 }

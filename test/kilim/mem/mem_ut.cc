@@ -21,6 +21,7 @@
 #include "kilim/detail/mem/user_range.hh"
 #include "ut.hh"
 
+namespace mem_ut {
 namespace {
 
 using namespace kilim;
@@ -217,6 +218,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace mem_ut
 
 KILIM_TEST_MAIN(mem) {
   char name[] = "mem_ut";
@@ -228,7 +230,7 @@ KILIM_TEST_MAIN(mem) {
   char lcore[] = "-l0";
   char* eal[] = {name, no_huge, no_shconf, no_pci, memory, quiet, lcore};
   if (rte_eal_init(static_cast<int>(std::size(eal)), eal) < 0) return 2;
-  const int rc = kilim::test::run_cases("mem", cases, argc, argv);
+  const int rc = kilim::test::run_cases("mem", mem_ut::cases, argc, argv);
   rte_eal_cleanup();
   return rc;
 }

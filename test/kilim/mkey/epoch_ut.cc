@@ -7,6 +7,7 @@
 #include "mkey_fixture.hh"
 #include "ut.hh"
 
+namespace epoch_ut {
 namespace {
 
 using namespace kilim;
@@ -193,5 +194,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace epoch_ut
 
-KILIM_TEST_SUITE(epoch, cases)
+KILIM_TEST_SUITE(epoch, epoch_ut::cases)

@@ -6,6 +6,7 @@
 #include "mkey_fixture.hh"
 #include "ut.hh"
 
+namespace fence_ut {
 namespace {
 
 using namespace kilim;
@@ -275,5 +276,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace fence_ut
 
-KILIM_TEST_SUITE(fence, cases)
+KILIM_TEST_SUITE(fence, fence_ut::cases)

@@ -7,6 +7,7 @@
 #include "kilim/detail/queue/rc_wqe.hh"
 #include "mkey_fixture.hh"
 
+namespace mkey_binder_ut {
 namespace {
 
 using namespace kilim;
@@ -223,8 +224,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace mkey_binder_ut
 
 KILIM_TEST_MAIN(mkey_binder) {
-  return kilim::test::run_tables("mkey/mkey_binder", {cases, kilim::test::mkey_misuse_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "mkey/mkey_binder", {mkey_binder_ut::cases, kilim::test::mkey_misuse_cases()}, argc, argv);
 }

@@ -5,6 +5,7 @@
 #include "mkey_fixture.hh"
 #include "ut.hh"
 
+namespace mkey_depth_ut {
 namespace {
 
 using namespace kilim;
@@ -113,5 +114,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace mkey_depth_ut
 
-KILIM_TEST_SUITE(mkey_depth, cases)
+KILIM_TEST_SUITE(mkey_depth, mkey_depth_ut::cases)

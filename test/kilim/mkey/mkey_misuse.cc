@@ -11,6 +11,7 @@
 #include "kilim/detail/queue/rc_wqe.hh"
 #include "mkey_fixture.hh"
 
+namespace mkey_misuse_ut {
 namespace {
 
 using namespace kilim;
@@ -156,7 +157,8 @@ constexpr kilim::test::Case of_misuse[] = {
 };
 
 }  // namespace
+}  // namespace mkey_misuse_ut
 
 std::span<const kilim::test::Case> kilim::test::mkey_misuse_cases() {
-  return of_misuse;
+  return mkey_misuse_ut::of_misuse;
 }

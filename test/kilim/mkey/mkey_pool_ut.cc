@@ -9,6 +9,7 @@
 #include "kilim/detail/mkey/mkey_pool.hh"
 #include "ut.hh"
 
+namespace mkey_pool_ut {
 namespace {
 
 using namespace kilim;
@@ -176,5 +177,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace mkey_pool_ut
 
-KILIM_TEST_SUITE(mkey_pool, cases)
+KILIM_TEST_SUITE(mkey_pool, mkey_pool_ut::cases)

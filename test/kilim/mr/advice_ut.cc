@@ -11,6 +11,7 @@
 #include "kilim/detail/mr/thrash.hh"
 #include "ut.hh"
 
+namespace advice_ut {
 namespace {
 
 using namespace kilim;
@@ -200,5 +201,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace advice_ut
 
-KILIM_TEST_SUITE(advice, cases)
+KILIM_TEST_SUITE(advice, advice_ut::cases)

@@ -11,6 +11,7 @@
 #include "eal_regions_fixture.hh"
 #include "kilim/detail/lookup/indexed_regions.hh"
 
+namespace eal_index_ut {
 namespace {
 
 using namespace kilim;
@@ -166,7 +167,8 @@ constexpr kilim::test::Case of_an_index[] = {
 };
 
 }  // namespace
+}  // namespace eal_index_ut
 
 std::span<const kilim::test::Case> kilim::test::eal_index_cases() {
-  return of_an_index;
+  return eal_index_ut::of_an_index;
 }

@@ -11,6 +11,7 @@
 #include "eal_regions_fixture.hh"
 #include "kilim/detail/mem/limits.hh"
 
+namespace eal_regions_ut {
 namespace {
 
 using namespace kilim;
@@ -107,9 +108,11 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace eal_regions_ut
 
 KILIM_TEST_MAIN(eal_regions) {
-  if (!kilim::test::start_growing_eal(kilim::mem::huge_pages(huge).free, "-m64")) return 2;
-  return kilim::test::run_tables("mr/eal_regions", {cases, kilim::test::eal_index_cases()}, argc,
-                                 argv);
+  if (!kilim::test::start_growing_eal(kilim::mem::huge_pages(kilim::test::huge).free, "-m64"))
+    return 2;
+  return kilim::test::run_tables(
+      "mr/eal_regions", {eal_regions_ut::cases, kilim::test::eal_index_cases()}, argc, argv);
 }

@@ -16,6 +16,7 @@
 #include "kilim/detail/mr/runs.hh"
 #include "ut.hh"
 
+namespace runs_ut {
 namespace {
 
 using namespace kilim;
@@ -232,8 +233,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace runs_ut
 
 KILIM_TEST_MAIN(runs) {
   if (!kilim::test::start_eal()) return 2;
-  return kilim::test::run_cases("runs", cases, argc, argv);
+  return kilim::test::run_cases("runs", runs_ut::cases, argc, argv);
 }

@@ -33,6 +33,7 @@ void kilim_debug_ut_freer(kilim::pool::BufferCache& cache, kilim::pool::Handle h
   cache.free({&h, 1});
 }
 
+namespace debug_ut {
 namespace {
 
 using namespace kilim::pool;
@@ -267,5 +268,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace debug_ut
 
-KILIM_TEST_SUITE(debug, cases)
+KILIM_TEST_SUITE(debug, debug_ut::cases)

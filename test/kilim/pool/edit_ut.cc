@@ -12,6 +12,7 @@
 #include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
+namespace edit_ut {
 namespace {
 
 using namespace kilim::pool;
@@ -281,5 +282,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace edit_ut
 
-KILIM_TEST_SUITE(edit, cases)
+KILIM_TEST_SUITE(edit, edit_ut::cases)

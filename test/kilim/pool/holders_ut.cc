@@ -14,6 +14,7 @@
 #include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
+namespace holders_ut {
 namespace {
 
 using namespace kilim::pool;
@@ -175,5 +176,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace holders_ut
 
-KILIM_TEST_SUITE(holders, cases)
+KILIM_TEST_SUITE(holders, holders_ut::cases)

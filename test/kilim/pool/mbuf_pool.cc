@@ -14,6 +14,7 @@
 #include "mbuf_fixture.hh"
 #include "ut.hh"
 
+namespace mbuf_pool_ut {
 namespace {
 
 using namespace kilim::pool;
@@ -196,7 +197,8 @@ const Case of_pools[] = {
 };
 
 }  // namespace
+}  // namespace mbuf_pool_ut
 
-std::span<const Case> kilim::test::mbuf_pool_cases() {
-  return of_pools;
+std::span<const kilim::test::Case> kilim::test::mbuf_pool_cases() {
+  return mbuf_pool_ut::of_pools;
 }

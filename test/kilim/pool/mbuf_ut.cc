@@ -15,6 +15,7 @@
 #include "mbuf_fixture.hh"
 #include "ut.hh"
 
+namespace mbuf_ut {
 namespace {
 
 using namespace kilim::pool;
@@ -202,7 +203,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace mbuf_ut
 
 KILIM_TEST_MAIN(mbuf) {
-  return run_tables("pool mbuf", {cases, mbuf_pool_cases()}, argc, argv);
+  return kilim::test::run_tables("pool mbuf", {mbuf_ut::cases, kilim::test::mbuf_pool_cases()},
+                                 argc, argv);
 }

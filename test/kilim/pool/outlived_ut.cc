@@ -15,6 +15,7 @@
 
 using namespace kilim;
 
+namespace outlived_ut {
 namespace {
 
 // Runs `body` in a child; how it ended and what it said.
@@ -90,5 +91,6 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace outlived_ut
 
-KILIM_TEST_SUITE(outlived, cases)
+KILIM_TEST_SUITE(outlived, outlived_ut::cases)

@@ -10,6 +10,7 @@
 #include "kilim/detail/pool/pool.hh"
 #include "ut.hh"
 
+namespace pool_ut {
 namespace {
 
 using namespace kilim::pool;
@@ -291,5 +292,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace pool_ut
 
-KILIM_TEST_SUITE(pool, cases)
+KILIM_TEST_SUITE(pool, pool_ut::cases)

@@ -3,6 +3,7 @@
 #include "kilim/detail/port/device_counter.hh"
 #include "ut.hh"
 
+namespace device_counter_ut {
 namespace {
 
 using kilim::port::DeviceCounter;
@@ -36,5 +37,6 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace device_counter_ut
 
-KILIM_TEST_SUITE(device_counter, cases)
+KILIM_TEST_SUITE(device_counter, device_counter_ut::cases)

@@ -8,6 +8,7 @@
 #include "kilim/detail/port/packet_gather.hh"
 #include "ut.hh"
 
+namespace header_ut {
 namespace {
 
 using kilim::port::header_length;
@@ -75,5 +76,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace header_ut
 
-KILIM_TEST_SUITE(header, cases)
+KILIM_TEST_SUITE(header, header_ut::cases)

@@ -23,6 +23,7 @@
 #include "kilim/detail/umr/list_memory.hh"
 
 namespace kilim::test {
+namespace layout_model_ut {
 namespace {
 
 template <typename T>
@@ -52,14 +53,15 @@ constexpr Layout layouts[] = {
 };
 
 }  // namespace
+}  // namespace layout_model_ut
 
 #ifdef NDEBUG
 std::span<const Layout> layouts_without() {
-  return layouts;
+  return layout_model_ut::layouts;
 }
 #else
 std::span<const Layout> layouts_with_asserts() {
-  return layouts;
+  return layout_model_ut::layouts;
 }
 #endif
 

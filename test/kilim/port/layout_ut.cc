@@ -7,6 +7,7 @@
 #include "layout_model.hh"
 #include "ut.hh"
 
+namespace layout_ut {
 namespace {
 
 using kilim::test::Layout;
@@ -30,5 +31,6 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace layout_ut
 
-KILIM_TEST_SUITE(layout, cases)
+KILIM_TEST_SUITE(layout, layout_ut::cases)

@@ -7,6 +7,7 @@
 #include "kilim/detail/port/queues.hh"
 #include "ut.hh"
 
+namespace tx_setup_ut {
 namespace {
 
 using namespace kilim;
@@ -101,5 +102,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace tx_setup_ut
 
-KILIM_TEST_SUITE(tx_setup, cases)
+KILIM_TEST_SUITE(tx_setup, tx_setup_ut::cases)

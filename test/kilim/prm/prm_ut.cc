@@ -17,6 +17,7 @@
 #include "kilim/prm/syndrome.hh"
 #include "ut.hh"
 
+namespace prm_ut {
 namespace {
 
 using namespace kilim::prm;
@@ -123,5 +124,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace prm_ut
 
-KILIM_TEST_SUITE(prm, cases)
+KILIM_TEST_SUITE(prm, prm_ut::cases)

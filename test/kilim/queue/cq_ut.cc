@@ -10,6 +10,7 @@
 #include "ring_fixture.hh"
 #include "ut.hh"
 
+namespace cq_ut {
 namespace {
 
 using namespace kilim;
@@ -293,5 +294,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace cq_ut
 
-KILIM_TEST_SUITE(cq, cases)
+KILIM_TEST_SUITE(cq, cq_ut::cases)

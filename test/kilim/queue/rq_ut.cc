@@ -7,6 +7,7 @@
 #include "kilim/detail/queue/srq.hh"
 #include "ut.hh"
 
+namespace rq_ut {
 namespace {
 
 using namespace kilim;
@@ -251,5 +252,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rq_ut
 
-KILIM_TEST_SUITE(rq, cases)
+KILIM_TEST_SUITE(rq, rq_ut::cases)

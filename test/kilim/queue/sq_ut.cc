@@ -9,6 +9,7 @@
 #include "ring_fixture.hh"
 #include "ut.hh"
 
+namespace sq_ut {
 namespace {
 
 using namespace kilim;
@@ -253,5 +254,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace sq_ut
 
-KILIM_TEST_SUITE(sq, cases)
+KILIM_TEST_SUITE(sq, sq_ut::cases)

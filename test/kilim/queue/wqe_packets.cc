@@ -11,6 +11,7 @@ using namespace kilim;
 using namespace kilim::queue;
 using kilim::test::SqRing;
 
+namespace wqe_packets_ut {
 namespace {
 
 const Sge piece{0x99aabbccddeeff00, 0x1234, Lkey{0x01020304}};
@@ -155,10 +156,11 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace wqe_packets_ut
 
 namespace kilim::test {
 std::span<const Case> wqe_packet_cases();
 std::span<const Case> wqe_packet_cases() {
-  return cases;
+  return wqe_packets_ut::cases;
 }
 }  // namespace kilim::test

@@ -6,6 +6,7 @@
 #include "ring_fixture.hh"
 #include "ut.hh"
 
+namespace wqe_ut {
 namespace {
 
 using namespace kilim;
@@ -289,11 +290,13 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace wqe_ut
 
 namespace kilim::test {
-std::span<const Case> wqe_packet_cases();  // wqe_packets.cc
+std::span<const kilim::test::Case> wqe_packet_cases();  // wqe_packets.cc
 }
 
 KILIM_TEST_MAIN(wqe) {
-  return kilim::test::run_tables("queue/wqe", {cases, kilim::test::wqe_packet_cases()}, argc, argv);
+  return kilim::test::run_tables("queue/wqe", {wqe_ut::cases, kilim::test::wqe_packet_cases()},
+                                 argc, argv);
 }

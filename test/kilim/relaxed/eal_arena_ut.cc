@@ -7,6 +7,7 @@
 #include "kilim/detail/relaxed/eal_watch.hh"
 #include "relaxed_fixture.hh"
 
+namespace eal_arena_ut {
 namespace {
 
 using namespace kilim;
@@ -85,8 +86,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace eal_arena_ut
 
 KILIM_TEST_MAIN(eal_arena) {
   if (!kilim::test::start_eal()) return 1;
-  return kilim::test::run_cases("relaxed/eal_arena", cases, argc, argv);
+  return kilim::test::run_cases("relaxed/eal_arena", eal_arena_ut::cases, argc, argv);
 }

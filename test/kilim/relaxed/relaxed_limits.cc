@@ -6,6 +6,7 @@
 #include "kilim/prm/mkc.hh"
 #include "relaxed_fixture.hh"
 
+namespace relaxed_limits_ut {
 namespace {
 
 using namespace kilim;
@@ -165,7 +166,8 @@ constexpr kilim::test::Case of_limits[] = {
 };
 
 }  // namespace
+}  // namespace relaxed_limits_ut
 
 std::span<const kilim::test::Case> kilim::test::relaxed_limit_cases() {
-  return of_limits;
+  return relaxed_limits_ut::of_limits;
 }

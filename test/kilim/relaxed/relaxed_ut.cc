@@ -5,6 +5,7 @@
 #include "kilim/prm/mkc.hh"
 #include "relaxed_fixture.hh"
 
+namespace relaxed_ut {
 namespace {
 
 using namespace kilim;
@@ -153,8 +154,9 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace relaxed_ut
 
 KILIM_TEST_MAIN(relaxed) {
-  return kilim::test::run_tables("relaxed/relaxed", {cases, kilim::test::relaxed_limit_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "relaxed/relaxed", {relaxed_ut::cases, kilim::test::relaxed_limit_cases()}, argc, argv);
 }

@@ -14,6 +14,7 @@
 #include "telemetry_client.hh"
 #include "ut.hh"
 
+namespace endpoints_ut {
 namespace {
 
 using namespace kilim;
@@ -219,11 +220,12 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace endpoints_ut
 
 KILIM_TEST_MAIN(endpoints) {
   if (!kilim::test::start_eal("0", kilim::test::Telemetry::socket)) return 2;
   kilim::telemetry::offer();
-  const int rc = kilim::test::run_cases("telemetry/endpoints", cases, argc, argv);
+  const int rc = kilim::test::run_cases("telemetry/endpoints", endpoints_ut::cases, argc, argv);
   rte_eal_cleanup();
   return rc;
 }

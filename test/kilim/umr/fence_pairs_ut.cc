@@ -17,6 +17,7 @@
 #include "kilim/detail/umr/window.hh"
 #include "ut.hh"
 
+namespace fence_pairs_ut {
 namespace {
 
 using namespace kilim;
@@ -292,5 +293,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace fence_pairs_ut
 
-KILIM_TEST_SUITE(fence_pairs, cases)
+KILIM_TEST_SUITE(fence_pairs, fence_pairs_ut::cases)

@@ -9,6 +9,7 @@
 #include "kilim/detail/umr/patch.hh"
 #include "ut.hh"
 
+namespace forms_ut {
 namespace {
 
 using namespace kilim;
@@ -245,5 +246,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace forms_ut
 
-KILIM_TEST_SUITE(forms, cases)
+KILIM_TEST_SUITE(forms, forms_ut::cases)

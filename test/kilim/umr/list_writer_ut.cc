@@ -15,6 +15,7 @@
 #include "send_ring_fixture.hh"
 #include "ut.hh"
 
+namespace list_writer_ut {
 namespace {
 
 using namespace kilim;
@@ -259,5 +260,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace list_writer_ut
 
-KILIM_TEST_SUITE(list_writer, cases)
+KILIM_TEST_SUITE(list_writer, list_writer_ut::cases)

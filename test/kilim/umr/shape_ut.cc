@@ -12,6 +12,7 @@
 #include "send_ring_fixture.hh"
 #include "ut.hh"
 
+namespace shape_ut {
 namespace {
 
 using namespace kilim;
@@ -140,5 +141,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace shape_ut
 
-KILIM_TEST_SUITE(shape, cases)
+KILIM_TEST_SUITE(shape, shape_ut::cases)

@@ -9,6 +9,7 @@
 #include "kilim/detail/umr/umr_wqe.hh"
 #include "ut.hh"
 
+namespace umr_wqe_ut {
 namespace {
 
 using namespace kilim;
@@ -230,5 +231,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_wqe_ut
 
-KILIM_TEST_SUITE(umr_wqe, cases)
+KILIM_TEST_SUITE(umr_wqe, umr_wqe_ut::cases)

@@ -3,6 +3,7 @@
 #include "kilim/detail/umr/view.hh"
 #include "ut.hh"
 
+namespace view_ut {
 namespace {
 
 using namespace kilim;
@@ -69,5 +70,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace view_ut
 
-KILIM_TEST_SUITE(view, cases)
+KILIM_TEST_SUITE(view, view_ut::cases)

@@ -8,6 +8,7 @@
 #include "kilim/detail/worker/worker.hh"
 #include "worker_cases.hh"
 
+namespace change_cases_ut {
 namespace {
 
 using namespace kilim::worker;
@@ -157,7 +158,8 @@ constexpr kilim::test::Case of_changes[] = {
 };
 
 }  // namespace
+}  // namespace change_cases_ut
 
 std::span<const kilim::test::Case> kilim::test::change_cases() {
-  return of_changes;
+  return change_cases_ut::of_changes;
 }

@@ -13,6 +13,7 @@
 #include "kilim/detail/worker/worker.hh"
 #include "worker_cases.hh"
 
+namespace sleep_cases_ut {
 namespace {
 
 using namespace kilim::worker;
@@ -260,7 +261,8 @@ constexpr kilim::test::Case of_sleep[] = {
 };
 
 }  // namespace
+}  // namespace sleep_cases_ut
 
 std::span<const kilim::test::Case> kilim::test::sleep_cases() {
-  return of_sleep;
+  return sleep_cases_ut::of_sleep;
 }

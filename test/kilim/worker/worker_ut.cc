@@ -9,6 +9,7 @@
 #include "ut.hh"
 #include "worker_cases.hh"
 
+namespace worker_ut {
 namespace {
 
 using namespace kilim::worker;
@@ -108,8 +109,11 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace worker_ut
 
 KILIM_TEST_MAIN(worker) {
   using namespace kilim::test;
-  return run_tables("worker", {cases, change_cases(), sleep_cases()}, argc, argv);
+  return kilim::test::run_tables(
+      "worker", {worker_ut::cases, kilim::test::change_cases(), kilim::test::sleep_cases()}, argc,
+      argv);
 }

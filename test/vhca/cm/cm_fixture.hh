@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "service_fixture.hh"
 #include "ut.hh"
 #include "vhca/cm/agent.hh"
 #include "vhca/cm/mad.hh"
@@ -25,7 +26,6 @@ namespace kilim::vhca::test {
 using namespace cm;
 
 inline constexpr uint64_t second = 1'000'000'000;
-inline constexpr uint64_t service = service_id_of(PortSpace::tcp, 7471);
 
 inline Gid gid_of(uint8_t host) {
   return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, host};

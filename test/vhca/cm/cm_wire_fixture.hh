@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "service_fixture.hh"
 #include "ut.hh"
 #include "vhca/cm/messages.hh"
 #include "vhca/core/core_clock.hh"
@@ -15,8 +16,6 @@
 namespace kilim::vhca::test {
 
 using namespace vhca::cm;
-
-inline constexpr uint64_t service = service_id_of(PortSpace::tcp, 7471);
 
 inline uint64_t now() {
   return clock_ns();

@@ -12,6 +12,7 @@ using namespace kilim::vhca::test;
 using kilim::test::Case;
 using namespace kilim::vhca::cm;
 
+namespace cm_wire_ut {
 namespace {
 
 // Two adapters on a cable whose programs are about to connect.
@@ -214,7 +215,8 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace cm_wire_ut
 
 KILIM_TEST_MAIN(cm_wire) {
-  return kilim::test::run_tables("cm_wire", {cases, queue_pair_1_cases()}, argc, argv);
+  return kilim::test::run_tables("cm_wire", {cm_wire_ut::cases, queue_pair_1_cases()}, argc, argv);
 }

@@ -10,6 +10,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace handshake_ut {
 namespace {
 
 void a_connection_takes_five_messages() {
@@ -329,9 +330,10 @@ constexpr Case all[] = {
 };
 
 }  // namespace
+}  // namespace handshake_ut
 
 namespace kilim::vhca::test {
 std::span<const Case> handshake_cases() {
-  return all;
+  return handshake_ut::all;
 }
 }  // namespace kilim::vhca::test

@@ -10,6 +10,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace hostile_ut {
 namespace {
 
 // A connection that is established, of which the rest of the world is to stay away.
@@ -279,9 +280,10 @@ constexpr Case all[] = {
 };
 
 }  // namespace
+}  // namespace hostile_ut
 
 namespace kilim::vhca::test {
 std::span<const Case> hostile_cases() {
-  return all;
+  return hostile_ut::all;
 }
 }  // namespace kilim::vhca::test

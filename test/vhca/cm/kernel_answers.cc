@@ -9,12 +9,10 @@
 
 #include "cm_cases.hh"
 
-using namespace kilim;
-using namespace kilim::vhca;
-using namespace kilim::vhca::test;
-using kilim::test::Case;
-
+namespace kilim::vhca::test::kernel_answers_ut {
 namespace {
+
+using kilim::test::Case;
 
 constexpr Gid asker = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x4c, 0xff, 0xfe, 0xee, 0xee, 0x01};
 constexpr Gid asked = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x4c, 0xff, 0xfe, 0xee, 0xee, 0x02};
@@ -37,7 +35,7 @@ std::string hex(std::span<const std::byte> bytes) {
   return out;
 }
 
-class Asked : public vhca::cm::Port, public Observer {
+class Asked : public vhca::cm::Port, public vhca::cm::Observer {
  public:
   Asked() : agent_(config(), *this) {
     for (uint16_t port = open_port; port <= accepting_port; port++)
@@ -170,9 +168,10 @@ void the_agent_answers_as_the_kernel() {
 constexpr Case all_cases[] = {{"the agent answers as the kernel", the_agent_answers_as_the_kernel}};
 
 }  // namespace
+}  // namespace kilim::vhca::test::kernel_answers_ut
 
 namespace kilim::vhca::test {
-std::span<const Case> kernel_cases() {
-  return all_cases;
+std::span<const kilim::test::Case> kernel_cases() {
+  return kernel_answers_ut::all_cases;
 }
 }  // namespace kilim::vhca::test

@@ -8,6 +8,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace messages_ut {
 namespace {
 
 constexpr std::size_t header = 24;
@@ -358,9 +359,10 @@ constexpr Case all[] = {
 };
 
 }  // namespace
+}  // namespace messages_ut
 
 namespace kilim::vhca::test {
 std::span<const Case> message_cases() {
-  return all;
+  return messages_ut::all;
 }
 }  // namespace kilim::vhca::test

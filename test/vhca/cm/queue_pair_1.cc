@@ -13,6 +13,7 @@ using namespace kilim::vhca::test;
 using kilim::test::Case;
 using namespace kilim::vhca::cm;
 
+namespace queue_pair_1_ut {
 namespace {
 
 // In the left adapter's place is the test, which writes datagrams to queue pair 1 by hand.
@@ -169,7 +170,8 @@ constexpr Case of_queue_pair_1[] = {
 };
 
 }  // namespace
+}  // namespace queue_pair_1_ut
 
 std::span<const kilim::test::Case> kilim::vhca::test::queue_pair_1_cases() {
-  return of_queue_pair_1;
+  return queue_pair_1_ut::of_queue_pair_1;
 }

@@ -9,6 +9,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace timing_ut {
 namespace {
 
 // Retries are counted, and come at the times that REQ and REP agree on (ib_send_cm_req()).
@@ -253,9 +254,10 @@ constexpr Case all[] = {
 };
 
 }  // namespace
+}  // namespace timing_ut
 
 namespace kilim::vhca::test {
 std::span<const Case> timing_cases() {
-  return all;
+  return timing_ut::all;
 }
 }  // namespace kilim::vhca::test

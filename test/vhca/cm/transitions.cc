@@ -8,6 +8,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace transitions_ut {
 namespace {
 
 enum class On : uint8_t {
@@ -392,9 +393,8 @@ constexpr Case all[] = {
 };
 
 }  // namespace
+}  // namespace transitions_ut
 
-namespace kilim::vhca::test {
-std::span<const Case> transition_cases() {
-  return all;
+std::span<const Case> kilim::vhca::test::transition_cases() {
+  return transitions_ut::all;
 }
-}  // namespace kilim::vhca::test

@@ -15,6 +15,7 @@
 #include "ut.hh"
 #include "vhca/core/journal.hh"
 
+namespace journal_ut {
 namespace {
 
 using kilim::Cqn;
@@ -237,5 +238,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace journal_ut
 
-KILIM_TEST_SUITE(journal, cases)
+KILIM_TEST_SUITE(journal, journal_ut::cases)

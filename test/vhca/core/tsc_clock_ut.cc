@@ -6,6 +6,7 @@
 #include "vhca/core/core_clock.hh"
 #include "vhca/core/tsc_clock.hh"
 
+namespace tsc_clock_ut {
 namespace {
 
 using kilim::test::Case;
@@ -170,5 +171,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace tsc_clock_ut
 
-KILIM_TEST_SUITE(tsc_clock, cases)
+KILIM_TEST_SUITE(tsc_clock, tsc_clock_ut::cases)

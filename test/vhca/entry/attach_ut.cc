@@ -31,6 +31,7 @@ using namespace kilim::vhca;
 using test::open_by_name;
 using test::RcPair;
 
+namespace attach_ut {
 namespace {
 
 Attached* attach_named(const char* name) {
@@ -367,5 +368,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace attach_ut
 
-KILIM_TEST_SUITE(attach, cases)
+KILIM_TEST_SUITE(attach, attach_ut::cases)

@@ -9,6 +9,7 @@
 using namespace kilim;
 using namespace kilim::vhca;
 
+namespace attached_ut {
 namespace {
 
 void the_launchers_device_is_used() {
@@ -67,5 +68,6 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace attached_ut
 
-KILIM_TEST_SUITE(attached, cases)
+KILIM_TEST_SUITE(attached, attached_ut::cases)

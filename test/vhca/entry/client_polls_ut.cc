@@ -28,6 +28,7 @@ using namespace std::chrono_literals;
 using test::RcPair;
 using End = ClientPolls::End;
 
+namespace client_polls_ut {
 namespace {
 
 constexpr uint64_t old = ClientPolls::young_ticks, young = old - 1;
@@ -246,5 +247,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace client_polls_ut
 
-KILIM_TEST_SUITE(client_polls, cases)
+KILIM_TEST_SUITE(client_polls, client_polls_ut::cases)

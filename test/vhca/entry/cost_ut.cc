@@ -23,6 +23,7 @@ using namespace kilim::vhca;
 using namespace std::chrono_literals;
 using kilim::test::RcPair;
 
+namespace cost_ut {
 namespace {
 
 Attached* attach_threaded(const char* name) {
@@ -129,5 +130,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace cost_ut
 
-KILIM_TEST_SUITE(cost, cases)
+KILIM_TEST_SUITE(cost, cost_ut::cases)

@@ -7,6 +7,7 @@
 #include "ut.hh"
 #include "vhca/entry/device_words.hh"
 
+namespace device_words_ut {
 namespace {
 
 using kilim::DeviceSpec;
@@ -113,5 +114,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace device_words_ut
 
-KILIM_TEST_SUITE(device_words, cases)
+KILIM_TEST_SUITE(device_words, device_words_ut::cases)

@@ -17,6 +17,7 @@
 using namespace kilim;
 using namespace kilim::vhca;
 
+namespace identity_ut {
 namespace {
 
 std::string line_of(const std::string& path) {
@@ -122,5 +123,6 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace identity_ut
 
-KILIM_TEST_SUITE(identity, cases)
+KILIM_TEST_SUITE(identity, identity_ut::cases)

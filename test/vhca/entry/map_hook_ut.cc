@@ -16,6 +16,7 @@
 using namespace kilim::vhca;
 using kilim::test::RcPair;
 
+namespace map_hook_ut {
 namespace {
 
 int foreign_calls = 0;
@@ -86,5 +87,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace map_hook_ut
 
-KILIM_TEST_SUITE(map_hook, cases)
+KILIM_TEST_SUITE(map_hook, map_hook_ut::cases)

@@ -26,6 +26,7 @@ using namespace kilim::vhca;
 using namespace std::chrono_literals;
 using test::RcPair;
 
+namespace own_fds_ut {
 namespace {
 
 constexpr int pipes = 30, highest = 200;
@@ -137,5 +138,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace own_fds_ut
 
-KILIM_TEST_SUITE(own_fds, cases)
+KILIM_TEST_SUITE(own_fds, own_fds_ut::cases)

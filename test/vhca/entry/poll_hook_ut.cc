@@ -16,6 +16,7 @@
 using namespace kilim::vhca;
 using kilim::test::RcPair;
 
+namespace poll_hook_ut {
 namespace {
 
 ibv_context* open_unhooked(const char* name) {
@@ -110,5 +111,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace poll_hook_ut
 
-KILIM_TEST_SUITE(poll_hook, cases)
+KILIM_TEST_SUITE(poll_hook, poll_hook_ut::cases)

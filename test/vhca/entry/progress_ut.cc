@@ -30,6 +30,7 @@ using namespace kilim::vhca;
 using namespace std::chrono_literals;
 using test::RcPair;
 
+namespace progress_ut {
 namespace {
 
 ibv_context* open_threaded(const char* name) {
@@ -247,5 +248,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace progress_ut
 
-KILIM_TEST_SUITE(progress, cases)
+KILIM_TEST_SUITE(progress, progress_ut::cases)

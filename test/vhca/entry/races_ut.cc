@@ -22,6 +22,7 @@ using namespace kilim;
 using namespace kilim::vhca;
 using test::RcPair;
 
+namespace races_ut {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -352,5 +353,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace races_ut
 
-KILIM_TEST_SUITE(races, cases)
+KILIM_TEST_SUITE(races, races_ut::cases)

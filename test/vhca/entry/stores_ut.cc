@@ -30,6 +30,7 @@ using namespace kilim::vhca;
 using namespace std::chrono_literals;
 using test::RcPair;
 
+namespace stores_ut {
 namespace {
 
 constexpr unsigned seconds_max = 60;
@@ -164,5 +165,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace stores_ut
 
-KILIM_TEST_SUITE(stores, cases)
+KILIM_TEST_SUITE(stores, stores_ut::cases)

@@ -25,6 +25,7 @@
 using namespace kilim;
 using namespace kilim::vhca;
 
+namespace sysfs_tree_ut {
 namespace {
 
 bool exists(const std::string& path) {
@@ -280,5 +281,6 @@ const test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace sysfs_tree_ut
 
-KILIM_TEST_SUITE(sysfs_tree, cases)
+KILIM_TEST_SUITE(sysfs_tree, sysfs_tree_ut::cases)

@@ -13,6 +13,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace compression_ut {
 namespace {
 
 using kilim::test::Bytes;
@@ -373,7 +374,8 @@ constexpr Case of_compression[] = {
 };
 
 }  // namespace
+}  // namespace compression_ut
 
 std::span<const Case> kilim::test::compression_cases() {
-  return of_compression;
+  return compression_ut::of_compression;
 }

@@ -8,6 +8,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_fours_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -371,7 +372,8 @@ constexpr Case fours[] = {
 };
 
 }  // namespace
+}  // namespace eth_fours_ut
 
 std::span<const kilim::test::Case> kilim::test::eth_fours_cases() {
-  return fours;
+  return eth_fours_ut::fours;
 }

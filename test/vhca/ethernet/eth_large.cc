@@ -9,6 +9,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_large_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -292,7 +293,8 @@ constexpr Case large[] = {
 };
 
 }  // namespace
+}  // namespace eth_large_ut
 
 std::span<const kilim::test::Case> kilim::test::eth_large_cases() {
-  return large;
+  return eth_large_ut::large;
 }

@@ -12,6 +12,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_large_receive_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -257,7 +258,8 @@ constexpr Case of_large_receives[] = {
 };
 
 }  // namespace
+}  // namespace eth_large_receive_ut
 
 std::span<const Case> kilim::test::eth_large_receive_cases() {
-  return of_large_receives;
+  return eth_large_receive_ut::of_large_receives;
 }

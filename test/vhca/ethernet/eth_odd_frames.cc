@@ -10,6 +10,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_odd_frames_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -180,7 +181,8 @@ constexpr Case of_odd_spread[] = {
 };
 
 }  // namespace
+}  // namespace eth_odd_frames_ut
 
 std::span<const Case> kilim::test::eth_odd_frame_cases() {
-  return of_odd_spread;
+  return eth_odd_frames_ut::of_odd_spread;
 }

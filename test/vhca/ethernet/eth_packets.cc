@@ -6,6 +6,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_packets_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -211,7 +212,8 @@ constexpr Case packets[] = {
 };
 
 }  // namespace
+}  // namespace eth_packets_ut
 
 std::span<const kilim::test::Case> kilim::test::eth_packets_cases() {
-  return packets;
+  return eth_packets_ut::packets;
 }

@@ -8,6 +8,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_receive_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -281,7 +282,8 @@ constexpr Case receiving[] = {
 };
 
 }  // namespace
+}  // namespace eth_receive_ut
 
 std::span<const kilim::test::Case> kilim::test::eth_receive_cases() {
-  return receiving;
+  return eth_receive_ut::receiving;
 }

@@ -7,6 +7,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_spread_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -259,7 +260,8 @@ constexpr Case spreads[] = {
 };
 
 }  // namespace
+}  // namespace eth_spread_ut
 
 std::span<const kilim::test::Case> kilim::test::eth_spread_cases() {
-  return spreads;
+  return eth_spread_ut::spreads;
 }

@@ -15,6 +15,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_tunnel_rules_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -232,7 +233,8 @@ constexpr Case of_tunnel_rules[] = {
 };
 
 }  // namespace
+}  // namespace eth_tunnel_rules_ut
 
 std::span<const Case> kilim::test::eth_tunnel_rule_cases() {
-  return of_tunnel_rules;
+  return eth_tunnel_rules_ut::of_tunnel_rules;
 }

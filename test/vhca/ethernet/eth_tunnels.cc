@@ -11,6 +11,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_tunnels_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -320,7 +321,8 @@ constexpr Case of_tunnels[] = {
 };
 
 }  // namespace
+}  // namespace eth_tunnels_ut
 
 std::span<const Case> kilim::test::eth_tunnel_cases() {
-  return of_tunnels;
+  return eth_tunnels_ut::of_tunnels;
 }

@@ -8,6 +8,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -183,14 +184,15 @@ void the_general_way_does_the_same() {
 constexpr Case general[] = {{"the general way does the same", the_general_way_does_the_same}};
 
 }  // namespace
+}  // namespace eth_ut
 
 KILIM_TEST_MAIN(eth) {
   if (!dma::install()) return 2;
   return kilim::test::run_tables(
       "vhca/ethernet/eth",
-      {cases, eth_receive_cases(), eth_packets_cases(), eth_large_cases(), eth_ways_cases(),
+      {eth_ut::cases, eth_receive_cases(), eth_packets_cases(), eth_large_cases(), eth_ways_cases(),
        eth_fours_cases(), eth_odd_frame_cases(), eth_tunnel_cases(), eth_tunnel_rule_cases(),
        eth_large_receive_cases(), eth_spread_cases(), receive_queue_cases(), compression_cases(),
-       general},
+       eth_ut::general},
       argc, argv);
 }

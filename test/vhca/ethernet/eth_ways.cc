@@ -8,6 +8,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace eth_ways_ut {
 namespace {
 
 using kilim::test::Bytes;  // not kilim::Bytes, a number
@@ -286,7 +287,8 @@ constexpr Case ways[] = {
 };
 
 }  // namespace
+}  // namespace eth_ways_ut
 
 std::span<const kilim::test::Case> kilim::test::eth_ways_cases() {
-  return ways;
+  return eth_ways_ut::ways;
 }

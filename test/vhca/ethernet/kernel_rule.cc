@@ -13,6 +13,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace kernel_rule_ut {
 namespace {
 
 using kilim::test::Bytes;
@@ -195,7 +196,8 @@ constexpr Case of_kernel[] = {
 };
 
 }  // namespace
+}  // namespace kernel_rule_ut
 
 std::span<const kilim::test::Case> kilim::test::kernel_rule_cases() {
-  return of_kernel;
+  return kernel_rule_ut::of_kernel;
 }

@@ -12,6 +12,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace odd_frames_ut {
 namespace {
 
 using test::Bytes;
@@ -221,7 +222,8 @@ constexpr Case of_odd_frames[] = {
 };
 
 }  // namespace
+}  // namespace odd_frames_ut
 
 std::span<const kilim::test::Case> kilim::test::odd_frame_cases() {
-  return of_odd_frames;
+  return odd_frames_ut::of_odd_frames;
 }

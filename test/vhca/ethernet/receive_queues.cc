@@ -10,6 +10,7 @@
 #include "vhca/ethernet/tir.hh"
 #include "vhca/hca/ports.hh"
 
+namespace receive_queues_ut {
 namespace {
 
 using namespace kilim;
@@ -368,7 +369,8 @@ constexpr Case queue_cases[] = {
 };
 
 }  // namespace
+}  // namespace receive_queues_ut
 
 std::span<const kilim::test::Case> kilim::test::receive_queue_cases() {
-  return queue_cases;
+  return receive_queues_ut::queue_cases;
 }

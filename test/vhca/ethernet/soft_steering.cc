@@ -14,6 +14,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace soft_steering_ut {
 namespace {
 
 using test::Bytes;
@@ -283,7 +284,8 @@ constexpr Case of_software[] = {
 };
 
 }  // namespace
+}  // namespace soft_steering_ut
 
 std::span<const kilim::test::Case> kilim::test::soft_steering_cases() {
-  return of_software;
+  return soft_steering_ut::of_software;
 }

@@ -7,6 +7,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace steering_headers_ut {
 namespace {
 
 using test::Bytes;
@@ -146,7 +147,8 @@ constexpr Case of_headers[] = {
 };
 
 }  // namespace
+}  // namespace steering_headers_ut
 
 std::span<const kilim::test::Case> kilim::test::steering_header_cases() {
-  return of_headers;
+  return steering_headers_ut::of_headers;
 }

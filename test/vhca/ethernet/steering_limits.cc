@@ -13,6 +13,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace steering_limits_ut {
 namespace {
 
 using test::Bytes;
@@ -205,7 +206,8 @@ constexpr Case of_limits[] = {
 };
 
 }  // namespace
+}  // namespace steering_limits_ut
 
 std::span<const kilim::test::Case> kilim::test::steering_limit_cases() {
-  return of_limits;
+  return steering_limits_ut::of_limits;
 }

@@ -10,6 +10,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace steering_ut {
 namespace {
 
 using test::Bytes;
@@ -196,11 +197,12 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace steering_ut
 
 KILIM_TEST_MAIN(steering) {
   return kilim::test::run_tables(
       "vhca/flow steering",
-      {cases, kilim::test::steering_header_cases(), kilim::test::odd_frame_cases(),
+      {steering_ut::cases, kilim::test::steering_header_cases(), kilim::test::odd_frame_cases(),
        kilim::test::soft_steering_cases(), kilim::test::kernel_rule_cases(),
        kilim::test::steering_limit_cases()},
       argc, argv);

@@ -12,6 +12,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace opcodes_ut {
 namespace {
 
 // A letter a service: Rc, Uc, uD, raW, Xrc initiator, Initiator of dynamic connections.
@@ -129,6 +130,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace opcodes_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(opcodes, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(opcodes, kilim::vhca::test::opcodes_ut::cases)

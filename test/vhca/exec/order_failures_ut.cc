@@ -7,6 +7,7 @@
 #include "vhca/hca/fatal.hh"
 
 namespace kilim::vhca::test {
+namespace order_failures_ut {
 namespace {
 
 bool in_order(const std::vector<Completion>& done) {
@@ -206,11 +207,13 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace order_failures_ut
 }  // namespace kilim::vhca::test
 
 KILIM_TEST_MAIN(order_failures) {
-  return kilim::test::run_tables("order_failures",
-                                 {kilim::vhca::test::cases, kilim::vhca::test::order_random_cases(),
-                                  kilim::vhca::test::posted_nops_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "order_failures",
+      {kilim::vhca::test::order_failures_ut::cases, kilim::vhca::test::order_random_cases(),
+       kilim::vhca::test::posted_nops_cases()},
+      argc, argv);
 }

@@ -6,6 +6,7 @@
 #include "order_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace order_random_ut {
 namespace {
 
 // What the fences of a careful client are: as the kernel's, and strong where a key that requests
@@ -104,8 +105,9 @@ constexpr kilim::test::Case random_orders[] = {
 };
 
 }  // namespace
+}  // namespace order_random_ut
 }  // namespace kilim::vhca::test
 
 std::span<const kilim::test::Case> kilim::vhca::test::order_random_cases() {
-  return random_orders;
+  return order_random_ut::random_orders;
 }

@@ -8,6 +8,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace order_ut {
 namespace {
 
 using prm::CqeOpcode;
@@ -282,6 +283,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace order_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(order, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(order, kilim::vhca::test::order_ut::cases)

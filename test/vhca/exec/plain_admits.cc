@@ -10,6 +10,7 @@
 
 namespace kilim::vhca::test {
 
+namespace plain_admits_ut {
 namespace {
 
 // What became of a request: its completion, the bytes at both ends, what the peer is then.
@@ -68,11 +69,12 @@ constexpr AdmitRow admit_rows[] = {
 // clang-format on
 
 }  // namespace
+}  // namespace plain_admits_ut
 
 void the_straight_way_asks_what_the_general_way_asks() {
-  for (const AdmitRow& row : admit_rows) {
-    const Outcome straight = outcome(row.op, row.spoil, false);
-    const Outcome general = outcome(row.op, row.spoil, true);
+  for (const plain_admits_ut::AdmitRow& row : plain_admits_ut::admit_rows) {
+    const plain_admits_ut::Outcome straight = plain_admits_ut::outcome(row.op, row.spoil, false);
+    const plain_admits_ut::Outcome general = plain_admits_ut::outcome(row.op, row.spoil, true);
     const bool refused = general.done.syndrome != Syndrome::none;
     if (refused != row.refused || straight.done.syndrome != general.done.syndrome)
       std::printf("\n    %s", row.what);

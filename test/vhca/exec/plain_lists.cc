@@ -4,6 +4,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace plain_lists_ut {
 namespace {
 
 using prm::CqeOpcode;
@@ -140,13 +141,14 @@ void what_a_long_list_does_not_allow_moves_nothing() {
 }
 
 }  // namespace
+}  // namespace plain_lists_ut
 
 void long_lists_are_read_as_they_are() {
-  long_lists_are_read_from_anywhere();
-  long_lists_at_both_ends();
-  a_changed_list_is_read_anew();
-  a_list_whose_entries_move_is_read_anew();
-  what_a_long_list_does_not_allow_moves_nothing();
+  plain_lists_ut::long_lists_are_read_from_anywhere();
+  plain_lists_ut::long_lists_at_both_ends();
+  plain_lists_ut::a_changed_list_is_read_anew();
+  plain_lists_ut::a_list_whose_entries_move_is_read_anew();
+  plain_lists_ut::what_a_long_list_does_not_allow_moves_nothing();
 }
 
 }  // namespace kilim::vhca::test

@@ -6,6 +6,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace plain_messages_ut {
 namespace {
 
 using prm::CqeOpcode;
@@ -173,15 +174,16 @@ void an_atomic_without_a_place_for_its_answer_happens_once() {
 }
 
 }  // namespace
+}  // namespace plain_messages_ut
 
 void sends_and_atomics_go_the_straight_way() {
-  sends_go_the_straight_way();
-  sends_that_are_not_plain_are_left_alone();
-  a_send_needs_room_for_both_entries();
-  sends_do_not_overrun_what_both_entries_share();
-  atomics_go_the_straight_way();
-  atomics_that_are_not_plain_are_left_alone();
-  an_atomic_without_a_place_for_its_answer_happens_once();
+  plain_messages_ut::sends_go_the_straight_way();
+  plain_messages_ut::sends_that_are_not_plain_are_left_alone();
+  plain_messages_ut::a_send_needs_room_for_both_entries();
+  plain_messages_ut::sends_do_not_overrun_what_both_entries_share();
+  plain_messages_ut::atomics_go_the_straight_way();
+  plain_messages_ut::atomics_that_are_not_plain_are_left_alone();
+  plain_messages_ut::an_atomic_without_a_place_for_its_answer_happens_once();
 }
 
 }  // namespace kilim::vhca::test

@@ -6,6 +6,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace plain_random_ut {
 namespace {
 
 // The key at a place, with the tag that it is believed to have.
@@ -155,6 +156,7 @@ bool round(Side& plain, Side& general, Dice& dice) {
 }
 
 }  // namespace
+}  // namespace plain_random_ut
 
 void both_ways_do_the_same() {
   unsigned straight = 0, refused = 0;
@@ -163,7 +165,7 @@ void both_ways_do_the_same() {
     Side plain(seed, false), general(seed, true);
     Dice dice(seed);
     for (unsigned i = 0; i < 1500; i++) {
-      CU_ASSERT_FATAL(round(plain, general, dice));
+      CU_ASSERT_FATAL(plain_random_ut::round(plain, general, dice));
       straight += plain.work() < general.work() ? 1 : 0;
       if (plain.rig.state(plain.rig.a) == QpState::rts && !dice.one_in(8)) continue;
       refused++;

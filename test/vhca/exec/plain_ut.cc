@@ -6,6 +6,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace plain_ut {
 namespace {
 
 using prm::CqeOpcode;
@@ -282,6 +283,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace plain_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(plain, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(plain, kilim::vhca::test::plain_ut::cases)

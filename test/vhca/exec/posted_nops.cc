@@ -6,6 +6,7 @@
 #include "vhca/hca/hca.hh"
 
 namespace kilim::vhca::test {
+namespace posted_nops_ut {
 namespace {
 
 // As soon as the request has completed, other bytes stand where the NOPs were: those of a lap
@@ -117,9 +118,10 @@ constexpr kilim::test::Case nop_cases[] = {
 };
 
 }  // namespace
+}  // namespace posted_nops_ut
 
 std::span<const kilim::test::Case> posted_nops_cases() {
-  return nop_cases;
+  return posted_nops_ut::nop_cases;
 }
 
 }  // namespace kilim::vhca::test

@@ -17,6 +17,7 @@
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace doorbells_ut {
 namespace {
 
 constexpr std::size_t many = 1000;
@@ -292,6 +293,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace doorbells_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(doorbells, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(doorbells, kilim::vhca::test::doorbells_ut::cases)

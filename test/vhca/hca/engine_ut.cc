@@ -9,6 +9,7 @@
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace engine_ut {
 namespace {
 
 constexpr uint32_t cq_err = 0, qp_fatal = 1, device_fatal = 8;
@@ -388,6 +389,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace engine_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(engine, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(engine, kilim::vhca::test::engine_ut::cases)

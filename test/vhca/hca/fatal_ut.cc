@@ -11,6 +11,7 @@
 #include "vhca/hca/ports.hh"
 #include "wire_fixture.hh"
 
+namespace fatal_ut {
 namespace {
 
 using namespace kilim;
@@ -237,5 +238,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace fatal_ut
 
-KILIM_TEST_SUITE(fatal, cases)
+KILIM_TEST_SUITE(fatal, fatal_ut::cases)

@@ -10,6 +10,7 @@
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace qp_state_ut {
 namespace {
 
 namespace m = qp_mask;
@@ -222,6 +223,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace qp_state_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(qp_state, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(qp_state, kilim::vhca::test::qp_state_ut::cases)

@@ -11,6 +11,7 @@
 #include "ut.hh"
 #include "wire_fixture.hh"
 
+namespace recovery_ut {
 namespace {
 
 using namespace kilim;
@@ -265,5 +266,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace recovery_ut
 
-KILIM_TEST_SUITE(recovery, cases)
+KILIM_TEST_SUITE(recovery, recovery_ut::cases)

@@ -4,6 +4,7 @@
 #include "ut.hh"
 #include "vhca/hca/hca.hh"
 
+namespace lint_fence_ut {
 namespace {
 
 using namespace kilim;
@@ -127,5 +128,6 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace lint_fence_ut
 
-KILIM_TEST_SUITE(lint_fence, cases)
+KILIM_TEST_SUITE(lint_fence, lint_fence_ut::cases)

@@ -4,6 +4,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace lint_lengths_ut {
 namespace {
 
 using prm::lint::Rule;
@@ -98,6 +99,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace lint_lengths_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(lint_lengths, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(lint_lengths, kilim::vhca::test::lint_lengths_ut::cases)

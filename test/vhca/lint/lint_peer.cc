@@ -4,6 +4,7 @@
 #include "lint_fixture.hh"
 #include "wire_fixture.hh"
 
+namespace lint_peer_ut {
 namespace {
 
 using namespace kilim;
@@ -154,7 +155,8 @@ constexpr Case of_peers[] = {
 };
 
 }  // namespace
+}  // namespace lint_peer_ut
 
 std::span<const kilim::test::Case> kilim::vhca::test::lint_peer_cases() {
-  return of_peers;
+  return lint_peer_ut::of_peers;
 }

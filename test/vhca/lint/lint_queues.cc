@@ -3,6 +3,7 @@
 // only behind its completion; keys below a key; queues that are too full.
 #include "lint_fixture.hh"
 
+namespace lint_queues_ut {
 namespace {
 
 using namespace kilim;
@@ -130,7 +131,8 @@ constexpr Case among_queues[] = {
 };
 
 }  // namespace
+}  // namespace lint_queues_ut
 
 std::span<const kilim::test::Case> kilim::vhca::test::lint_queue_cases() {
-  return among_queues;
+  return lint_queues_ut::among_queues;
 }

@@ -6,6 +6,7 @@
 #include "case_tables.hh"
 #include "lint_fixture.hh"
 
+namespace lint_recv_ut {
 namespace {
 
 using namespace kilim;
@@ -213,8 +214,9 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace lint_recv_ut
 
 KILIM_TEST_MAIN(lint_recv) {
-  return kilim::test::run_tables("lint_recv", {cases, kilim::vhca::test::lint_peer_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables(
+      "lint_recv", {lint_recv_ut::cases, kilim::vhca::test::lint_peer_cases()}, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include "lint_fixture.hh"
 #include "vhca/hca/hca.hh"
 
+namespace lint_ut {
 namespace {
 
 using namespace kilim;
@@ -250,8 +251,9 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace lint_ut
 
 KILIM_TEST_MAIN(lint) {
-  return kilim::test::run_tables("lint", {cases, kilim::vhca::test::lint_queue_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("lint", {lint_ut::cases, kilim::vhca::test::lint_queue_cases()},
+                                 argc, argv);
 }

@@ -15,6 +15,7 @@
 using namespace kilim;
 using namespace kilim::vhca;
 
+namespace dma_guard_ut {
 namespace {
 
 constexpr int seen = 42;
@@ -218,10 +219,11 @@ constexpr test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dma_guard_ut
 
 KILIM_TEST_MAIN(dma_guard) {
-  bad_page =
+  dma_guard_ut::bad_page =
       static_cast<std::byte*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (!dma::install()) return 2;
-  return test::run_cases("vhca/memory/dma_guard", cases, argc, argv);
+  return test::run_cases("vhca/memory/dma_guard", dma_guard_ut::cases, argc, argv);
 }

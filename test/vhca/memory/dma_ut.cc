@@ -21,6 +21,7 @@ using namespace kilim;
 using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 
+namespace dma_ut {
 namespace {
 
 void values_of_each_size_cross_unchanged() {
@@ -246,8 +247,9 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dma_ut
 
 KILIM_TEST_MAIN(dma) {
   if (!dma::install()) return 2;
-  return kilim::test::run_cases("vhca/memory/dma", cases, argc, argv);
+  return kilim::test::run_cases("vhca/memory/dma", dma_ut::cases, argc, argv);
 }

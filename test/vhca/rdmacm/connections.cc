@@ -5,6 +5,7 @@
 #include "rdmacm_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace connections_ut {
 namespace {
 
 constexpr uint16_t port = 7100;
@@ -202,9 +203,10 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace connections_ut
 
 std::span<const kilim::test::Case> connection_rdmacm_cases() {
-  return cases;
+  return connections_ut::cases;
 }
 
 }  // namespace kilim::vhca::test

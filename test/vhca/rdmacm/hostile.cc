@@ -8,6 +8,7 @@
 #include "rdmacm_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace hostile_ut {
 namespace {
 
 void lengths_that_lie_are_refused() {
@@ -122,9 +123,10 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace hostile_ut
 
 std::span<const kilim::test::Case> hostile_rdmacm_cases() {
-  return cases;
+  return hostile_ut::cases;
 }
 
 }  // namespace kilim::vhca::test

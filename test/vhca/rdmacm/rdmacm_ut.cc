@@ -6,6 +6,7 @@
 #include "rdmacm_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace rdmacm_ut {
 namespace {
 
 using rdmacm::af_ib;
@@ -270,10 +271,11 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rdmacm_ut
 }  // namespace kilim::vhca::test
 
 KILIM_TEST_MAIN(rdmacm) {
   using namespace kilim::vhca::test;
   return kilim::test::run_tables(
-      "rdmacm", {cases, connection_rdmacm_cases(), hostile_rdmacm_cases()}, argc, argv);
+      "rdmacm", {rdmacm_ut::cases, connection_rdmacm_cases(), hostile_rdmacm_cases()}, argc, argv);
 }

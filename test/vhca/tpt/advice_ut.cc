@@ -8,6 +8,7 @@
 #include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace advice_ut {
 namespace {
 
 using enum Paging::Advice;
@@ -240,6 +241,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace advice_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(advice, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(advice, kilim::vhca::test::advice_ut::cases)

@@ -11,6 +11,7 @@
 #include "xts_reference.hh"
 
 namespace kilim::vhca {
+namespace aes_ut {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -136,6 +137,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace aes_ut
 }  // namespace kilim::vhca
 
-KILIM_TEST_SUITE(aes, kilim::vhca::cases)
+KILIM_TEST_SUITE(aes, kilim::vhca::aes_ut::cases)

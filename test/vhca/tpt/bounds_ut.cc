@@ -6,6 +6,7 @@
 #include "ut.hh"
 #include "vhca_fixture.hh"
 
+namespace bounds_ut {
 namespace {
 
 using namespace kilim;
@@ -104,5 +105,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace bounds_ut
 
-KILIM_TEST_SUITE(bounds, cases)
+KILIM_TEST_SUITE(bounds, bounds_ut::cases)

@@ -4,6 +4,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace bsf_ut {
 namespace {
 
 using prm::Syndrome;
@@ -81,6 +82,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace bsf_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(bsf, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(bsf, kilim::vhca::test::bsf_ut::cases)

@@ -9,6 +9,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace crypto_random_ut {
 namespace {
 
 enum class Move : uint8_t { write, read, write_to, read_from, send, receive };
@@ -204,6 +205,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace crypto_random_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(crypto_random, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(crypto_random, kilim::vhca::test::crypto_random_ut::cases)

@@ -9,6 +9,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace crypto_ut {
 namespace {
 
 constexpr uint32_t key_bytes = 1536;
@@ -214,6 +215,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace crypto_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(crypto, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(crypto, kilim::vhca::test::crypto_ut::cases)

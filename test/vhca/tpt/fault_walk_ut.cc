@@ -7,6 +7,7 @@
 #include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace fault_walk_ut {
 namespace {
 
 constexpr uint8_t near_rights = prm::mkey::local_read;
@@ -137,6 +138,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace fault_walk_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(fault_walk, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(fault_walk, kilim::vhca::test::fault_walk_ut::cases)

@@ -10,6 +10,7 @@
 
 namespace kilim::vhca::test {
 
+namespace key_state_ut {
 namespace {
 
 using Kind = KeyKind;
@@ -155,7 +156,8 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace key_state_ut
 
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(key_state, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(key_state, kilim::vhca::test::key_state_ut::cases)

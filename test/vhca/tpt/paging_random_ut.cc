@@ -7,6 +7,7 @@
 #include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace paging_random_ut {
 namespace {
 
 constexpr std::size_t slots = 24;  // pages of the arena
@@ -264,6 +265,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace paging_random_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(paging_random, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(paging_random, kilim::vhca::test::paging_random_ut::cases)

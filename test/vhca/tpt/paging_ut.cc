@@ -3,6 +3,7 @@
 #include "paging_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace paging_ut {
 namespace {
 
 void a_first_access_faults_and_completes() {
@@ -226,6 +227,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace paging_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(paging, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(paging, kilim::vhca::test::paging_ut::cases)

@@ -8,6 +8,7 @@
 #include "vhca/tpt/signature.hh"
 
 namespace kilim::vhca::test {
+namespace signature_errors_ut {
 namespace {
 
 using prm::Opcode;
@@ -43,6 +44,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace signature_errors_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(signature_errors, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(signature_errors, kilim::vhca::test::signature_errors_ut::cases)

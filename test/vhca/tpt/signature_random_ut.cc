@@ -9,6 +9,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace signature_random_ut {
 namespace {
 
 enum class Move : uint8_t { write, read, write_to, read_from, send, receive };
@@ -226,6 +227,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace signature_random_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(signature_random, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(signature_random, kilim::vhca::test::signature_random_ut::cases)

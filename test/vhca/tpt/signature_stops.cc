@@ -6,6 +6,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace signature_stops_ut {
 namespace {
 
 // INIT2INIT_QP, as libmlx5 asks for it; then the queue is to be connected anew.
@@ -144,8 +145,9 @@ constexpr kilim::test::Case of_stops[] = {
 };
 
 }  // namespace
+}  // namespace signature_stops_ut
 }  // namespace kilim::vhca::test
 
 std::span<const kilim::test::Case> kilim::vhca::test::signature_stop_cases() {
-  return of_stops;
+  return signature_stops_ut::of_stops;
 }

@@ -9,6 +9,7 @@
 #include "vhca/tpt/signature_value.hh"
 
 namespace kilim::vhca::test {
+namespace signature_ut {
 namespace {
 
 uint64_t sum(SignKind kind, uint64_t seed, const Bytes& data) {
@@ -240,10 +241,12 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace signature_ut
 }  // namespace kilim::vhca::test
 
 KILIM_TEST_MAIN(signature) {
   return kilim::test::run_tables(
-      "vhca/tpt/signature", {kilim::vhca::test::cases, kilim::vhca::test::signature_stop_cases()},
-      argc, argv);
+      "vhca/tpt/signature",
+      {kilim::vhca::test::signature_ut::cases, kilim::vhca::test::signature_stop_cases()}, argc,
+      argv);
 }

@@ -5,6 +5,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace transaction_ut {
 namespace {
 
 constexpr uint32_t data_bytes = 5000;
@@ -187,6 +188,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace transaction_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(transaction, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(transaction, kilim::vhca::test::transaction_ut::cases)

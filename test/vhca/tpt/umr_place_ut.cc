@@ -8,6 +8,7 @@
 #include "ut.hh"
 
 namespace kilim::vhca::test {
+namespace umr_place_ut {
 namespace {
 
 namespace umr = prm::umr;
@@ -117,6 +118,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_place_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(umr_place, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(umr_place, kilim::vhca::test::umr_place_ut::cases)

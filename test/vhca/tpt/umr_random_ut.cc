@@ -11,6 +11,7 @@
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace umr_random_ut {
 namespace {
 
 namespace umr = prm::umr;
@@ -207,6 +208,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_random_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(umr_random, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(umr_random, kilim::vhca::test::umr_random_ut::cases)

@@ -7,6 +7,7 @@
 #include "umr_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace umr_state_ut {
 namespace {
 
 namespace umr = prm::umr;
@@ -199,8 +200,9 @@ constexpr kilim::test::Case of_states[] = {
 };
 
 }  // namespace
+}  // namespace umr_state_ut
 }  // namespace kilim::vhca::test
 
 std::span<const kilim::test::Case> kilim::vhca::test::umr_state_cases() {
-  return of_states;
+  return umr_state_ut::of_states;
 }

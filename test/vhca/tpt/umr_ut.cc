@@ -7,6 +7,7 @@
 #include "umr_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace umr_ut {
 namespace {
 
 namespace umr = prm::umr;
@@ -163,9 +164,10 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_ut
 }  // namespace kilim::vhca::test
 
 KILIM_TEST_MAIN(umr) {
   return kilim::test::run_tables(
-      "umr", {kilim::vhca::test::cases, kilim::vhca::test::umr_state_cases()}, argc, argv);
+      "umr", {kilim::vhca::test::umr_ut::cases, kilim::vhca::test::umr_state_cases()}, argc, argv);
 }

@@ -10,6 +10,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace datagram_wire_ut {
 namespace {
 
 // Datagrams.
@@ -182,7 +183,8 @@ constexpr Case of_datagrams[] = {
 };
 
 }  // namespace
+}  // namespace datagram_wire_ut
 
 std::span<const kilim::test::Case> kilim::vhca::test::datagram_cases() {
-  return of_datagrams;
+  return datagram_wire_ut::of_datagrams;
 }

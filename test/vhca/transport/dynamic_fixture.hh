@@ -15,7 +15,6 @@
 
 namespace kilim::vhca::test {
 
-inline constexpr std::size_t area = 1 << 20;
 inline constexpr uint64_t good_key = 0x1122334455667788;
 
 struct InitiatorShape {
@@ -157,9 +156,6 @@ struct Pair {
   MrKeys near_key, far_key;
 };
 
-inline bool good(const std::optional<Completion>& c) {
-  return c.has_value() && c->op == prm::CqeOpcode::req;
-}
 inline bool failed(const std::optional<Completion>& c, Syndrome s) {
   return c.has_value() && c->op == prm::CqeOpcode::req_err && c->syndrome == s;
 }

@@ -13,6 +13,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace dynamic_packets_ut {
 namespace {
 
 // A packet as an initiator of the left adapter would send it.
@@ -129,7 +130,8 @@ constexpr Case of_packets[] = {
 };
 
 }  // namespace
+}  // namespace dynamic_packets_ut
 
 std::span<const kilim::test::Case> kilim::vhca::test::dynamic_packet_cases() {
-  return of_packets;
+  return dynamic_packets_ut::of_packets;
 }

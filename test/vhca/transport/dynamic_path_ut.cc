@@ -11,6 +11,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace dynamic_path_ut {
 namespace {
 
 void another_key_is_another_connection() {
@@ -83,5 +84,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dynamic_path_ut
 
-KILIM_TEST_SUITE(dynamic_path, cases)
+KILIM_TEST_SUITE(dynamic_path, dynamic_path_ut::cases)

@@ -15,6 +15,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace dynamic_ut {
 namespace {
 
 void an_atomic(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pages& memory) {
@@ -244,8 +245,10 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dynamic_ut
 
 KILIM_TEST_MAIN(dynamic) {
   return kilim::test::run_tables("vhca/transport dynamic connections",
-                                 {cases, kilim::vhca::test::dynamic_packet_cases()}, argc, argv);
+                                 {dynamic_ut::cases, kilim::vhca::test::dynamic_packet_cases()},
+                                 argc, argv);
 }

@@ -11,6 +11,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace full_wire_ut {
 namespace {
 
 // Takes `room` frames, and remembers which queues they are for. Nothing ever comes.
@@ -189,6 +190,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace full_wire_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(full_wire, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(full_wire, kilim::vhca::test::full_wire_ut::cases)

@@ -20,6 +20,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace long_messages_ut {
 namespace {
 
 constexpr uint64_t gib = uint64_t{1} << 30;
@@ -59,10 +60,6 @@ void fill(const Repeated& r, unsigned seed) {
 bool equal(const Repeated& a, const Repeated& b) {
   return std::memcmp(a.data(), b.data(), turn) == 0;
 }
-bool good(const std::optional<Completion>& c) {
-  return c.has_value() && c->op == prm::CqeOpcode::req;
-}
-
 // A byte count of 0 says 2 GiB.
 Wqe rdma(Opcode op, const Repeated& near, Lkey lkey, const Repeated& far, Rkey rkey) {
   return Wqe(op)
@@ -249,5 +246,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace long_messages_ut
 
-KILIM_TEST_SUITE(long_messages, cases)
+KILIM_TEST_SUITE(long_messages, long_messages_ut::cases)

@@ -15,6 +15,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace paged_wire_ut {
 namespace {
 
 constexpr uint32_t odp = rw_access | access::on_demand;
@@ -174,5 +175,6 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace paged_wire_ut
 
-KILIM_TEST_SUITE(paged_wire, cases)
+KILIM_TEST_SUITE(paged_wire, paged_wire_ut::cases)

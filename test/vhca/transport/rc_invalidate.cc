@@ -5,6 +5,7 @@
 #include "vhca/hca/hca.hh"
 
 namespace kilim::vhca::test {
+namespace rc_invalidate_ut {
 namespace {
 
 using prm::CqeOpcode;
@@ -83,8 +84,9 @@ constexpr kilim::test::Case of_invalidation[] = {
 };
 
 }  // namespace
+}  // namespace rc_invalidate_ut
 }  // namespace kilim::vhca::test
 
 std::span<const kilim::test::Case> kilim::vhca::test::rc_invalidate_cases() {
-  return of_invalidation;
+  return rc_invalidate_ut::of_invalidation;
 }

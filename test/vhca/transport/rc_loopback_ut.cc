@@ -8,6 +8,7 @@
 #include "vhca/hca/hca.hh"
 
 namespace kilim::vhca::test {
+namespace rc_loopback_ut {
 namespace {
 
 void send_arrives_with_its_immediate() {
@@ -215,10 +216,12 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rc_loopback_ut
 }  // namespace kilim::vhca::test
 
 KILIM_TEST_MAIN(rc_loopback) {
   return kilim::test::run_tables(
-      "rc_loopback", {kilim::vhca::test::cases, kilim::vhca::test::rc_invalidate_cases()}, argc,
+      "rc_loopback",
+      {kilim::vhca::test::rc_loopback_ut::cases, kilim::vhca::test::rc_invalidate_cases()}, argc,
       argv);
 }

@@ -8,6 +8,7 @@
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca::test {
+namespace rc_packets_ut {
 namespace {
 
 void a_write_shorter_than_it_said_is_refused() {
@@ -228,6 +229,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rc_packets_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(rc_packets, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(rc_packets, kilim::vhca::test::rc_packets_ut::cases)

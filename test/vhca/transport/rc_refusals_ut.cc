@@ -9,6 +9,7 @@
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace rc_refusals_ut {
 namespace {
 
 constexpr uint32_t no_event = 99, qp_req_err = 2, qp_access_err = 3;
@@ -288,6 +289,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rc_refusals_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(rc_refusals, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(rc_refusals, kilim::vhca::test::rc_refusals_ut::cases)

@@ -14,6 +14,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace rc_wire_errors_ut {
 namespace {
 
 // Any of four kinds, judged by its data; an atomic adds 3 to the first word of the far side.
@@ -275,7 +276,8 @@ constexpr Case of_errors[] = {
 };
 
 }  // namespace
+}  // namespace rc_wire_errors_ut
 
 std::span<const kilim::test::Case> kilim::vhca::test::rc_wire_error_cases() {
-  return of_errors;
+  return rc_wire_errors_ut::of_errors;
 }

@@ -10,8 +10,6 @@
 
 namespace kilim::vhca::test {
 
-inline constexpr std::size_t area = 1 << 20;
-
 // Registered memory on both sides, filled with different patterns.
 struct Sides {
   Pages near{area}, far{area};

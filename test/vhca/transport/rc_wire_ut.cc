@@ -12,6 +12,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace rc_wire_ut {
 namespace {
 
 constexpr uint32_t lengths[] = {0, 1, 255, 256, 1024, 1025, 4096, 70000};
@@ -100,8 +101,10 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rc_wire_ut
 
 KILIM_TEST_MAIN(rc_wire) {
   return kilim::test::run_tables("vhca/transport RC on a wire",
-                                 {cases, kilim::vhca::test::rc_wire_error_cases()}, argc, argv);
+                                 {rc_wire_ut::cases, kilim::vhca::test::rc_wire_error_cases()},
+                                 argc, argv);
 }

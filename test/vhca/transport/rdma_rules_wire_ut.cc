@@ -8,6 +8,7 @@
 #include "ruled_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace rdma_rules_wire_ut {
 namespace {
 
 LinkShape impatient(QpType type = QpType::rc) {
@@ -84,6 +85,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rdma_rules_wire_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(rdma_rules_wire, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(rdma_rules_wire, kilim::vhca::test::rdma_rules_wire_ut::cases)

@@ -23,6 +23,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace roce_frame_ut {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -229,5 +230,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace roce_frame_ut
 
-KILIM_TEST_SUITE(roce_frame, cases)
+KILIM_TEST_SUITE(roce_frame, roce_frame_ut::cases)

@@ -4,6 +4,7 @@
 #include "tag_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace tag_entries_ut {
 namespace {
 
 // The queue is made anew: its own entries would hold 64 bytes, those of the shared queue 32.
@@ -44,6 +45,7 @@ constexpr kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace tag_entries_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(tag_entries, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(tag_entries, kilim::vhca::test::tag_entries_ut::cases)

@@ -9,6 +9,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace tag_errors_ut {
 namespace {
 
 void test_malformed() {
@@ -150,5 +151,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace tag_errors_ut
 
-KILIM_TEST_SUITE(tag_errors, cases)
+KILIM_TEST_SUITE(tag_errors, tag_errors_ut::cases)

@@ -5,6 +5,7 @@
 
 #include "tag_fixture.hh"
 
+namespace tags_ut {
 namespace {
 
 using namespace kilim;
@@ -273,5 +274,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace tags_ut
 
-KILIM_TEST_SUITE(tags, cases)
+KILIM_TEST_SUITE(tags, tags_ut::cases)

@@ -12,8 +12,6 @@
 
 namespace kilim::vhca::test {
 
-inline constexpr std::size_t area = 1 << 20;
-
 struct UnreliableSides {
   Pages near{area}, far{area};
   MrKeys near_key, far_key;
@@ -32,10 +30,6 @@ struct UnreliableSides {
     return with(Wqe(op, 5).raddr(far.at(at), far_key.rkey.value()), at, n);
   }
 };
-
-inline bool good(const std::optional<Completion>& c) {
-  return c.has_value() && c->op == prm::CqeOpcode::req;
-}
 
 inline LinkShape connection(uint8_t mtu = 1, const std::string& wire = {}) {
   LinkShape s{.left_wire = wire, .mtu = mtu};

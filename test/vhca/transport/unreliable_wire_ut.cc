@@ -12,6 +12,7 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace unreliable_wire_ut {
 namespace {
 
 constexpr uint32_t lengths[] = {0, 1, 255, 256, 1024, 1025, 4096, 70000};
@@ -169,8 +170,10 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace unreliable_wire_ut
 
 KILIM_TEST_MAIN(unreliable_wire) {
   return kilim::test::run_tables("vhca/transport unreliable services on a wire",
-                                 {cases, kilim::vhca::test::datagram_cases()}, argc, argv);
+                                 {unreliable_wire_ut::cases, kilim::vhca::test::datagram_cases()},
+                                 argc, argv);
 }

@@ -3,7 +3,9 @@
 // either rig is used. Owner: one test case, one thread: it runs both adapters in turn.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include <unistd.h>
@@ -28,6 +30,13 @@ struct LinkShape {
   LintMode lint = lint_of_environment();
   Order order = order_of_environment();
 };
+
+// Bytes of either side's memory, where a test has one area of it.
+inline constexpr std::size_t area = 1 << 20;
+
+inline bool good(const std::optional<Completion>& c) {
+  return c.has_value() && c->op == prm::CqeOpcode::req;
+}
 
 inline constexpr Mac left_mac = {2, 0, 0, 0, 0, 1}, right_mac = {2, 0, 0, 0, 0, 2};
 

@@ -17,9 +17,8 @@ using namespace kilim::vhca;
 using namespace kilim::vhca::test;
 using kilim::test::Case;
 
+namespace xrc_wire_ut {
 namespace {
-
-constexpr std::size_t area = 1 << 20;
 
 // An initiator on the left, a target on the right.
 struct Xrc {
@@ -74,10 +73,6 @@ struct Xrc {
   Pages near{area}, far{area};
   MrKeys near_key, far_key;
 };
-
-bool good(const std::optional<Completion>& c) {
-  return c.has_value() && c->op == prm::CqeOpcode::req;
-}
 
 void each_message_goes_to_the_queue_that_it_names() {
   Xrc x;
@@ -224,5 +219,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace xrc_wire_ut
 
-KILIM_TEST_SUITE(xrc_wire, cases)
+KILIM_TEST_SUITE(xrc_wire, xrc_wire_ut::cases)

@@ -14,6 +14,7 @@
 #include "qp_command_fixture.hh"
 #include "ut.hh"
 
+namespace async_query_ut {
 namespace {
 
 using namespace kilim::test;
@@ -192,5 +193,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace async_query_ut
 
-KILIM_TEST_SUITE(async_query, cases)
+KILIM_TEST_SUITE(async_query, async_query_ut::cases)

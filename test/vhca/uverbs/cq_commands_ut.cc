@@ -15,6 +15,7 @@
 #include "qp_command_fixture.hh"
 #include "ut.hh"
 
+namespace cq_commands_ut {
 namespace {
 
 using namespace kilim::test;
@@ -229,5 +230,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace cq_commands_ut
 
-KILIM_TEST_SUITE(cq_commands, cases)
+KILIM_TEST_SUITE(cq_commands, cq_commands_ut::cases)

@@ -16,6 +16,7 @@
 #include "vhca/core/lock.hh"
 #include "vhca/hca/fatal.hh"
 
+namespace dead_ut {
 namespace {
 
 using namespace kilim;
@@ -256,5 +257,6 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dead_ut
 
-KILIM_TEST_SUITE(dead, cases)
+KILIM_TEST_SUITE(dead, dead_ut::cases)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // DevX: capabilities by profile, keys by command, commands refused with status and syndrome.
-#include <cerrno>
 #include <tuple>
 
 #include "kilim/prm/cmd.hh"
@@ -11,10 +10,10 @@
 #include "ut.hh"
 #include "vhca/hca/objects.hh"
 
+namespace devx_ut {
 namespace {
 
 using namespace kilim::test;
-using kilim::vhca::DeviceFile;
 namespace prm = kilim::prm;
 
 int devx(Client& c, const std::vector<uint8_t>& in, std::vector<uint8_t>& out) {
@@ -359,13 +358,13 @@ void the_completion_vector_has_an_event_queue() {
 
 void an_adapter_without_devx_has_no_devx_objects() {
   auto hca = make_hca("no-devx");
-  DeviceFile file(*hca);
+  kilim::vhca::DeviceFile file(*hca);
   EQUAL(get_context(file), -EINVAL);
   EQUAL(get_context(file, 0), 0);
   EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER).run(file), -EPROTONOSUPPORT);
   // With DevX, but not asked for: there, and refused.
   Client with;
-  DeviceFile plain(*with.hca);
+  kilim::vhca::DeviceFile plain(*with.hca);
   EQUAL(get_context(plain, 0), 0);
   with.file.reset();
   uint8_t in[16]{1, 0, 0, 0, 0, 0, 0, 1}, out[16]{};
@@ -396,5 +395,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace devx_ut
 
-KILIM_TEST_SUITE(devx, cases)
+KILIM_TEST_SUITE(devx, devx_ut::cases)

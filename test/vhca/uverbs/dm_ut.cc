@@ -13,6 +13,7 @@
 #include "ut.hh"
 #include "vhca/hca/fatal.hh"
 
+namespace dm_ut {
 namespace {
 
 using namespace kilim::test;
@@ -380,5 +381,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dm_ut
 
-KILIM_TEST_SUITE(dm, cases)
+KILIM_TEST_SUITE(dm, dm_ut::cases)

@@ -16,6 +16,7 @@
 #include "vhca/core/sealed.hh"
 #include "vhca/hca/hca.hh"
 
+namespace doorbell_pages_ut {
 namespace {
 
 using namespace kilim::test;
@@ -172,7 +173,8 @@ constexpr Case of_doorbell_pages[] = {
 };
 
 }  // namespace
+}  // namespace doorbell_pages_ut
 
-std::span<const Case> kilim::test::doorbell_page_cases() {
-  return of_doorbell_pages;
+std::span<const kilim::test::Case> kilim::test::doorbell_page_cases() {
+  return doorbell_pages_ut::of_doorbell_pages;
 }

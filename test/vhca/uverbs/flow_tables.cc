@@ -14,6 +14,7 @@
 using namespace kilim;
 using namespace kilim::test;
 
+namespace flow_tables_ut {
 namespace {
 
 namespace fc = prm::flow_cmd;
@@ -240,7 +241,8 @@ constexpr Case of_tables[] = {
 };
 
 }  // namespace
+}  // namespace flow_tables_ut
 
 std::span<const kilim::test::Case> kilim::test::flow_table_cases() {
-  return of_tables;
+  return flow_tables_ut::of_tables;
 }

@@ -12,6 +12,7 @@
 #include "request_fixture.hh"
 #include "ut.hh"
 
+namespace flow_ut {
 namespace {
 
 using namespace kilim::test;
@@ -293,9 +294,11 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace flow_ut
 
 KILIM_TEST_MAIN(flow) {
   return kilim::test::run_tables(
       "uverbs: steering rules",
-      {cases, kilim::test::receive_request_cases(), kilim::test::flow_table_cases()}, argc, argv);
+      {flow_ut::cases, kilim::test::receive_request_cases(), kilim::test::flow_table_cases()}, argc,
+      argv);
 }

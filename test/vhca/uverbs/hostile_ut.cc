@@ -9,6 +9,7 @@
 #include "request_fixture.hh"
 #include "ut.hh"
 
+namespace hostile_ut {
 namespace {
 
 using namespace kilim::test;
@@ -289,5 +290,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace hostile_ut
 
-KILIM_TEST_SUITE(hostile, cases)
+KILIM_TEST_SUITE(hostile, hostile_ut::cases)

@@ -12,6 +12,7 @@
 #include "ut.hh"
 #include "vhca/hca/objects.hh"
 
+namespace mkeys_ut {
 namespace {
 
 using namespace kilim::test;
@@ -174,5 +175,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace mkeys_ut
 
-KILIM_TEST_SUITE(mkeys, cases)
+KILIM_TEST_SUITE(mkeys, mkeys_ut::cases)

@@ -14,6 +14,7 @@
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"
 
+namespace objects_ut {
 namespace {
 
 using namespace kilim::test;
@@ -355,8 +356,9 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace objects_ut
 
 KILIM_TEST_MAIN(objects) {
-  return kilim::test::run_tables("uverbs: objects", {cases, kilim::test::doorbell_page_cases()},
-                                 argc, argv);
+  return kilim::test::run_tables(
+      "uverbs: objects", {objects_ut::cases, kilim::test::doorbell_page_cases()}, argc, argv);
 }

@@ -13,6 +13,7 @@
 #include "ut.hh"
 #include "vhca/ethernet/soft_steering.hh"
 
+namespace own_objects_ut {
 namespace {
 
 using namespace kilim::test;
@@ -239,5 +240,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace own_objects_ut
 
-KILIM_TEST_SUITE(own_objects, cases)
+KILIM_TEST_SUITE(own_objects, own_objects_ut::cases)

@@ -14,6 +14,7 @@
 #include "ut.hh"
 #include "vhca/hca/reserved_qpns.hh"
 
+namespace qp_commands_ut {
 namespace {
 
 using namespace kilim::test;
@@ -203,8 +204,10 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace qp_commands_ut
 
 KILIM_TEST_MAIN(qp_commands) {
   return kilim::test::run_tables("uverbs/qp_commands",
-                                 {cases, kilim::test::tag_queue_command_cases()}, argc, argv);
+                                 {qp_commands_ut::cases, kilim::test::tag_queue_command_cases()},
+                                 argc, argv);
 }

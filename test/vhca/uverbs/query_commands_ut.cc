@@ -12,6 +12,7 @@
 #include "ut.hh"
 #include "vhca/hca/reserved_qpns.hh"
 
+namespace query_commands_ut {
 namespace {
 
 using namespace kilim::test;
@@ -359,5 +360,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace query_commands_ut
 
-KILIM_TEST_SUITE(query_commands, cases)
+KILIM_TEST_SUITE(query_commands, query_commands_ut::cases)

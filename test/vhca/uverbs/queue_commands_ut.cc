@@ -14,6 +14,7 @@
 #include "ut.hh"
 #include "vhca/hca/hca.hh"
 
+namespace queue_commands_ut {
 namespace {
 
 using namespace kilim::test;
@@ -332,5 +333,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace queue_commands_ut
 
-KILIM_TEST_SUITE(queue_commands, cases)
+KILIM_TEST_SUITE(queue_commands, queue_commands_ut::cases)

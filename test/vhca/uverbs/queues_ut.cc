@@ -8,6 +8,7 @@
 #include "request_fixture.hh"
 #include "ut.hh"
 
+namespace queues_ut {
 namespace {
 
 using namespace kilim::test;
@@ -154,5 +155,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace queues_ut
 
-KILIM_TEST_SUITE(queues, cases)
+KILIM_TEST_SUITE(queues, queues_ut::cases)

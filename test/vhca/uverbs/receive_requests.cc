@@ -3,16 +3,15 @@
 // library would send them: each gets the errno of ib_uverbs or mlx5_ib.
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "receive_request_cases.hh"
 #include "request_fixture.hh"
 
+namespace receive_requests_ut {
 namespace {
 
 using namespace kilim::test;
-
 constexpr uint32_t ex = IB_USER_VERBS_CMD_FLAG_EXTENDED, ready = 1;
 
 struct WqRequest {
@@ -394,7 +393,8 @@ constexpr Case request_cases[] = {
 };
 
 }  // namespace
+}  // namespace receive_requests_ut
 
 std::span<const kilim::test::Case> kilim::test::receive_request_cases() {
-  return request_cases;
+  return receive_requests_ut::request_cases;
 }

@@ -12,6 +12,7 @@
 #include "ut.hh"
 #include "vhca/hca/commands.hh"
 
+namespace refusals_ut {
 namespace {
 
 using namespace kilim::test;
@@ -206,5 +207,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace refusals_ut
 
-KILIM_TEST_SUITE(refusals, cases)
+KILIM_TEST_SUITE(refusals, refusals_ut::cases)

@@ -18,6 +18,7 @@
 
 namespace kilim::test {
 
+namespace tag_queue_commands_ut {
 namespace {
 
 // The list of 2^`log_list` entries; a tag matching queue's context and its ring's.
@@ -225,9 +226,10 @@ constexpr Case tag_cases[] = {
 };
 
 }  // namespace
+}  // namespace tag_queue_commands_ut
 
 std::span<const Case> tag_queue_command_cases() {
-  return tag_cases;
+  return tag_queue_commands_ut::tag_cases;
 }
 
 }  // namespace kilim::test

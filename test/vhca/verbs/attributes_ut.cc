@@ -5,6 +5,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace attributes_ut {
 namespace {
 
 using namespace kilim::test;
@@ -124,5 +125,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace attributes_ut
 
-KILIM_TEST_SUITE(attributes, cases)
+KILIM_TEST_SUITE(attributes, attributes_ut::cases)

@@ -7,6 +7,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace capabilities_ut {
 namespace {
 
 using namespace kilim::test;
@@ -164,5 +165,6 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace capabilities_ut
 
-KILIM_TEST_SUITE(capabilities, cases)
+KILIM_TEST_SUITE(capabilities, capabilities_ut::cases)

@@ -7,6 +7,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace clock_ut {
 namespace {
 
 using namespace kilim::test;
@@ -270,5 +271,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace clock_ut
 
-KILIM_TEST_SUITE(clock, cases)
+KILIM_TEST_SUITE(clock, clock_ut::cases)

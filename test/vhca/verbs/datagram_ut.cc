@@ -6,6 +6,7 @@
 #include "rdma_rule_fixture.hh"
 #include "unreliable_fixture.hh"
 
+namespace datagram_ut {
 namespace {
 
 using namespace kilim::test;
@@ -298,5 +299,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace datagram_ut
 
-KILIM_TEST_SUITE(datagram, cases)
+KILIM_TEST_SUITE(datagram, datagram_ut::cases)

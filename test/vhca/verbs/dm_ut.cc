@@ -9,6 +9,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace dm_ut {
 namespace {
 
 using namespace kilim::test;
@@ -281,5 +282,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dm_ut
 
-KILIM_TEST_SUITE(dm, cases)
+KILIM_TEST_SUITE(dm, dm_ut::cases)

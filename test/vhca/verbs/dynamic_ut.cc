@@ -5,6 +5,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace dynamic_ut {
 namespace {
 
 using namespace kilim::test;
@@ -309,5 +310,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace dynamic_ut
 
-KILIM_TEST_SUITE(dynamic, cases)
+KILIM_TEST_SUITE(dynamic, dynamic_ut::cases)

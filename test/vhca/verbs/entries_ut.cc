@@ -6,6 +6,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace entries_ut {
 namespace {
 
 using namespace kilim::test;
@@ -290,5 +291,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace entries_ut
 
-KILIM_TEST_SUITE(entries, cases)
+KILIM_TEST_SUITE(entries, entries_ut::cases)

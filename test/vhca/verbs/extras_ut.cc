@@ -10,6 +10,7 @@
 #include "fabric_fixture.hh"
 #include "lock_limit.hh"
 
+namespace extras_ut {
 namespace {
 
 using namespace kilim::test;
@@ -293,5 +294,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace extras_ut
 
-KILIM_TEST_SUITE(extras, cases)
+KILIM_TEST_SUITE(extras, extras_ut::cases)

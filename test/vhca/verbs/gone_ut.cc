@@ -14,6 +14,7 @@
 #include "fabric_fixture.hh"
 #include "far.hh"
 
+namespace gone_ut {
 namespace {
 
 using namespace kilim::test;
@@ -342,5 +343,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace gone_ut
 
-KILIM_TEST_SUITE(gone, cases)
+KILIM_TEST_SUITE(gone, gone_ut::cases)

@@ -5,6 +5,7 @@
 
 #include "windows_fixture.hh"
 
+namespace grants_ut {
 namespace {
 
 using namespace kilim::test;
@@ -178,5 +179,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace grants_ut
 
-KILIM_TEST_SUITE(grants, cases)
+KILIM_TEST_SUITE(grants, grants_ut::cases)

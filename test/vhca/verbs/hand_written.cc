@@ -18,6 +18,7 @@
 #include "umr_cases.hh"
 
 namespace kilim::test {
+namespace hand_written_ut {
 namespace {
 
 namespace prm = kilim::prm;
@@ -375,9 +376,10 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace hand_written_ut
 
 std::span<const Case> hand_written_cases() {
-  return cases;
+  return hand_written_ut::cases;
 }
 
 }  // namespace kilim::test

@@ -5,6 +5,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace infiniband_ut {
 namespace {
 
 using namespace kilim::test;
@@ -312,5 +313,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace infiniband_ut
 
-KILIM_TEST_SUITE(infiniband, cases)
+KILIM_TEST_SUITE(infiniband, infiniband_ut::cases)

@@ -10,6 +10,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace life_ut {
 namespace {
 
 using namespace kilim::test;
@@ -356,9 +357,10 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace life_ut
 
 KILIM_TEST_MAIN(life) {
   // Before anything is registered, as programs that fork do.
   if (ibv_fork_init() != 0) return 2;
-  return kilim::test::run_cases("verbs: lives", cases, argc, argv);
+  return kilim::test::run_cases("verbs: lives", life_ut::cases, argc, argv);
 }

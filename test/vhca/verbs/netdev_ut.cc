@@ -13,6 +13,7 @@
 #include "netns.hh"
 #include "raw_fixture.hh"
 
+namespace netdev_ut {
 namespace {
 
 using namespace kilim::test;
@@ -225,17 +226,20 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace netdev_ut
 
 KILIM_TEST_MAIN(netdev) {
   if (unshare(CLONE_NEWNET) != 0) {
     std::printf("needs the right to make a network namespace\n");
-    return skipped;
+    return kilim::test::skipped;
   }
-  (void)command("for i in all default; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
-  if (!command("ip tuntap add dev kbtap mode tap") || !command("ip link set kbtap up") ||
-      !command("ip addr add 198.18.7.1/24 dev kbtap")) {
+  (void)kilim::test::command(
+      "for i in all default; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
+  if (!kilim::test::command("ip tuntap add dev kbtap mode tap") ||
+      !kilim::test::command("ip link set kbtap up") ||
+      !kilim::test::command("ip addr add 198.18.7.1/24 dev kbtap")) {
     std::printf("needs /dev/net/tun and the program ip\n");
-    return skipped;
+    return kilim::test::skipped;
   }
-  return run_cases("netdev", cases, argc, argv);
+  return kilim::test::run_cases("netdev", netdev_ut::cases, argc, argv);
 }

@@ -3,6 +3,7 @@
 // SGEs and as a hole in the list of a key; never for the other side by itself.
 #include "fabric_fixture.hh"
 
+namespace null_key_ut {
 namespace {
 
 using namespace kilim::test;
@@ -152,5 +153,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace null_key_ut
 
-KILIM_TEST_SUITE(null_key, cases)
+KILIM_TEST_SUITE(null_key, null_key_ut::cases)

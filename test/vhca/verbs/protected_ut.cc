@@ -11,6 +11,7 @@
 #include "fabric_fixture.hh"
 #include "vhca/tpt/memory_map.hh"
 
+namespace protected_ut {
 namespace {
 
 using namespace kilim::test;
@@ -193,5 +194,6 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace protected_ut
 
-KILIM_TEST_SUITE(protected, cases)
+KILIM_TEST_SUITE(protected, protected_ut::cases)

@@ -3,6 +3,7 @@
 // behind flushed, memory untouched.
 #include "fabric_fixture.hh"
 
+namespace protection_ut {
 namespace {
 
 using namespace kilim::test;
@@ -213,5 +214,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace protection_ut
 
-KILIM_TEST_SUITE(protection, cases)
+KILIM_TEST_SUITE(protection, protection_ut::cases)

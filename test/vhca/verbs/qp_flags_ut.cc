@@ -6,6 +6,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace qp_flags_ut {
 namespace {
 
 using namespace kilim::test;
@@ -275,5 +276,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace qp_flags_ut
 
-KILIM_TEST_SUITE(qp_flags, cases)
+KILIM_TEST_SUITE(qp_flags, qp_flags_ut::cases)

@@ -5,6 +5,7 @@
 
 #include "raw_fixture.hh"
 
+namespace raw_ut {
 namespace {
 
 using namespace kilim::test;
@@ -129,5 +130,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace raw_ut
 
-KILIM_TEST_SUITE(raw, cases)
+KILIM_TEST_SUITE(raw, raw_ut::cases)

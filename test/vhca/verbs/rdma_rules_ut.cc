@@ -10,6 +10,7 @@
 #include "rdma_rule_fixture.hh"
 #include "unreliable_fixture.hh"
 
+namespace rdma_rules_ut {
 namespace {
 
 using namespace kilim;
@@ -323,5 +324,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rdma_rules_ut
 
-KILIM_TEST_SUITE(rdma_rules, cases)
+KILIM_TEST_SUITE(rdma_rules, rdma_rules_ut::cases)

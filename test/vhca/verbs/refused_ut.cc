@@ -12,6 +12,7 @@
 #include "kilim/prm/opcode.hh"
 #include "kilim/prm/umr_seg.hh"
 
+namespace refused_ut {
 namespace {
 
 using namespace kilim::test;
@@ -356,5 +357,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace refused_ut
 
-KILIM_TEST_SUITE(refused, cases)
+KILIM_TEST_SUITE(refused, refused_ut::cases)

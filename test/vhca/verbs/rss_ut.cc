@@ -10,6 +10,7 @@
 #include "../wire/frames_fixture.hh"
 #include "raw_fixture.hh"
 
+namespace rss_ut {
 namespace {
 
 using namespace kilim::test;
@@ -340,5 +341,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace rss_ut
 
-KILIM_TEST_SUITE(rss, cases)
+KILIM_TEST_SUITE(rss, rss_ut::cases)

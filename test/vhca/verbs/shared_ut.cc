@@ -8,6 +8,7 @@
 #include "fabric_fixture.hh"
 #include "xrc_fixture.hh"
 
+namespace shared_ut {
 namespace {
 
 using namespace kilim::test;
@@ -344,5 +345,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace shared_ut
 
-KILIM_TEST_SUITE(shared, cases)
+KILIM_TEST_SUITE(shared, shared_ut::cases)

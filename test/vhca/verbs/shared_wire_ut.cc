@@ -5,6 +5,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace shared_wire_ut {
 namespace {
 
 using namespace kilim::test;
@@ -150,5 +151,6 @@ const Case cases[] = {
 };
 
 }  // namespace
+}  // namespace shared_wire_ut
 
-KILIM_TEST_SUITE(shared_wire, cases)
+KILIM_TEST_SUITE(shared_wire, shared_wire_ut::cases)

@@ -6,6 +6,7 @@
 
 #include "fabric_fixture.hh"
 
+namespace traffic_ut {
 namespace {
 
 using namespace kilim::test;
@@ -254,5 +255,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace traffic_ut
 
-KILIM_TEST_SUITE(traffic, cases)
+KILIM_TEST_SUITE(traffic, traffic_ut::cases)

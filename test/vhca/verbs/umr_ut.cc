@@ -5,6 +5,7 @@
 #include "fabric_fixture.hh"
 #include "umr_cases.hh"
 
+namespace umr_ut {
 namespace {
 
 using namespace kilim::test;
@@ -256,8 +257,9 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace umr_ut
 
 KILIM_TEST_MAIN(umr) {
-  return kilim::test::run_tables("verbs: UMR", {cases, kilim::test::hand_written_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("verbs: UMR", {umr_ut::cases, kilim::test::hand_written_cases()},
+                                 argc, argv);
 }

@@ -4,6 +4,7 @@
 // change of what it stands for.
 #include "windows_fixture.hh"
 
+namespace windows_ut {
 namespace {
 
 using namespace kilim::test;
@@ -241,5 +242,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace windows_ut
 
-KILIM_TEST_SUITE(windows, cases)
+KILIM_TEST_SUITE(windows, windows_ut::cases)

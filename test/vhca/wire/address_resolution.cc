@@ -18,6 +18,7 @@ using namespace kilim;
 using namespace kilim::vhca;
 using kilim::test::Case;
 
+namespace address_resolution_ut {
 namespace {
 
 constexpr uint64_t second = 1'000'000'000;
@@ -264,9 +265,10 @@ constexpr Case all[] = {
 };
 
 }  // namespace
+}  // namespace address_resolution_ut
 
 namespace kilim::vhca::test {
 std::span<const Case> resolution_cases() {
-  return all;
+  return address_resolution_ut::all;
 }
 }  // namespace kilim::vhca::test

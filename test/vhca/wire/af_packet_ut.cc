@@ -24,6 +24,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace af_packet_ut {
 namespace {
 
 constexpr std::size_t stream_bytes = 4u << 20;
@@ -364,13 +365,14 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace af_packet_ut
 
 KILIM_TEST_MAIN(af_packet) {
-  if (!build()) {
+  if (!af_packet_ut::build()) {
     std::printf(
         "skipped: network namespaces and veth pairs cannot be made here (root, iproute2 "
         "and util-linux are needed)\n");
     return skipped;
   }
-  return run_cases("vhca/wire af_packet", cases, argc, argv);
+  return run_cases("vhca/wire af_packet", af_packet_ut::cases, argc, argv);
 }

@@ -14,6 +14,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace decorators_ut {
 namespace {
 
 void a_spec_is_made_absolute_where_it_names_files() {
@@ -186,7 +187,8 @@ constexpr Case of_decorators[] = {
 };
 
 }  // namespace
+}  // namespace decorators_ut
 
 std::span<const kilim::test::Case> kilim::test::decorator_cases() {
-  return of_decorators;
+  return decorators_ut::of_decorators;
 }

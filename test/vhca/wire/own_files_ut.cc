@@ -30,6 +30,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace own_files_ut {
 namespace {
 
 constexpr uid_t nobody = 65534;
@@ -286,9 +287,10 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace own_files_ut
 
 KILIM_TEST_MAIN(own_files) {
-  int failed = run_cases("vhca/wire own files", cases, argc, argv);
+  int failed = run_cases("vhca/wire own files", own_files_ut::cases, argc, argv);
   if (failed == 0 && geteuid() != 0) {
     std::printf("skipped for frames of other users: only root sends as somebody else\n");
     return 77;

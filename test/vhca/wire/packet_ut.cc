@@ -15,6 +15,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace packet_ut {
 namespace {
 
 template <typename F>
@@ -259,7 +260,9 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace packet_ut
 
 KILIM_TEST_MAIN(packet) {
-  return run_tables("vhca/wire packet", {cases, vhca::test::resolution_cases()}, argc, argv);
+  return run_tables("vhca/wire packet", {packet_ut::cases, vhca::test::resolution_cases()}, argc,
+                    argv);
 }

@@ -19,6 +19,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace pcap_ut {
 namespace {
 
 // A file without a name, and the path that opens it.
@@ -381,5 +382,6 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace pcap_ut
 
-KILIM_TEST_SUITE(pcap, cases)
+KILIM_TEST_SUITE(pcap, pcap_ut::cases)

@@ -20,6 +20,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace shm_hostile_ut {
 namespace {
 
 // As another program would build it: indices in lines of 64 bytes, then 1 MiB from byte 4,096 on.
@@ -238,7 +239,8 @@ constexpr Case of_hostile[] = {
 };
 
 }  // namespace
+}  // namespace shm_hostile_ut
 
 std::span<const kilim::test::Case> kilim::test::shm_hostile_cases() {
-  return of_hostile;
+  return shm_hostile_ut::of_hostile;
 }

@@ -22,6 +22,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace shm_ut {
 namespace {
 
 // Somebody sleeps on the descriptor, and another thread takes what there is: the sleeper still
@@ -215,8 +216,9 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace shm_ut
 
 KILIM_TEST_MAIN(shm) {
-  return kilim::test::run_tables("vhca/wire shm", {cases, kilim::test::shm_hostile_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("vhca/wire shm", {shm_ut::cases, kilim::test::shm_hostile_cases()},
+                                 argc, argv);
 }

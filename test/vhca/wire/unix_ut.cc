@@ -21,6 +21,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace unix_ut {
 namespace {
 
 void each_port_gets_the_lowest_free_slot_and_an_address_of_it() {
@@ -365,8 +366,9 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace unix_ut
 
 KILIM_TEST_MAIN(unix) {
-  return kilim::test::run_tables("vhca/wire unix", {cases, kilim::test::decorator_cases()}, argc,
-                                 argv);
+  return kilim::test::run_tables("vhca/wire unix", {unix_ut::cases, kilim::test::decorator_cases()},
+                                 argc, argv);
 }

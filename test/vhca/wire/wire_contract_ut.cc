@@ -26,6 +26,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace wire_contract_ut {
 namespace {
 
 // How to get a wire to send on, and, when it has sent, one that receives the same frames.
@@ -306,17 +307,19 @@ constexpr Case cases[] = {
 };
 
 }  // namespace
+}  // namespace wire_contract_ut
 
 KILIM_TEST_MAIN(wire_contract) {
-  have_namespace = enter_namespace_with_veth();
-  have_tap = have_namespace && command("ip link set lo up") &&
-             command("(echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6)") &&
-             command("ip tuntap add kt0 mode tap") && command("ip tuntap add kt1 mode tap") &&
-             command("ip link set kt0 up") && command("ip link set kt1 up");
-  int failed = kilim::test::run_tables("vhca/wire contract",
-                                       {cases, kilim::test::wire_kind_cases()}, argc, argv);
-  std::filesystem::remove_all(folder);
-  if (failed == 0 && !have_namespace) {
+  wire_contract_ut::have_namespace = enter_namespace_with_veth();
+  wire_contract_ut::have_tap = wire_contract_ut::have_namespace && command("ip link set lo up") &&
+                               command("(echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6)") &&
+                               command("ip tuntap add kt0 mode tap") &&
+                               command("ip tuntap add kt1 mode tap") &&
+                               command("ip link set kt0 up") && command("ip link set kt1 up");
+  int failed = kilim::test::run_tables(
+      "vhca/wire contract", {wire_contract_ut::cases, kilim::test::wire_kind_cases()}, argc, argv);
+  std::filesystem::remove_all(wire_contract_ut::folder);
+  if (failed == 0 && !wire_contract_ut::have_namespace) {
     std::printf("skipped for af_packet: no network namespace can be made here (root is needed)\n");
     return skipped;
   }

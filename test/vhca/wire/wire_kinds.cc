@@ -18,6 +18,7 @@ using namespace kilim;
 using namespace kilim::test;
 using namespace kilim::vhca;
 
+namespace wire_kinds_ut {
 namespace {
 
 void a_cable_has_two_ends_and_may_be_plugged_again() {
@@ -237,7 +238,8 @@ constexpr Case of_one_kind[] = {
 };
 
 }  // namespace
+}  // namespace wire_kinds_ut
 
 std::span<const kilim::test::Case> kilim::test::wire_kind_cases() {
-  return of_one_kind;
+  return wire_kinds_ut::of_one_kind;
 }

@@ -7,6 +7,7 @@
 #include "wire_fixture.hh"
 
 namespace kilim::vhca::test {
+namespace completion_ut {
 namespace {
 
 constexpr uint32_t cq_err = 0;
@@ -209,6 +210,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace completion_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(completion, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(completion, kilim::vhca::test::completion_ut::cases)

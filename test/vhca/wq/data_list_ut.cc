@@ -14,6 +14,7 @@
 #include "vhca/wq/sq_decode.hh"
 
 namespace kilim::vhca::test {
+namespace data_list_ut {
 namespace {
 
 using Body = std::vector<std::byte>;
@@ -93,6 +94,7 @@ const kilim::test::Case cases[] = {
 };
 
 }  // namespace
+}  // namespace data_list_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(data_list, kilim::vhca::test::cases)
+KILIM_TEST_SUITE(data_list, kilim::vhca::test::data_list_ut::cases)
