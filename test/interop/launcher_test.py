@@ -242,11 +242,11 @@ class Launcher(unittest.TestCase):
 
     def test_signals(self):
         """a signal sent to the launcher reaches the command"""
-        p = subprocess.Popen([LAUNCHER, "sh", "-c", "trap 'exit 9' USR1; while :; do sleep 0.01; "
-                                                    "done"])
-        time.sleep(0.3)
-        p.send_signal(signal.SIGUSR1)
-        self.assertEqual(p.wait(10), 9)
+        with subprocess.Popen([LAUNCHER, "sh", "-c", "trap 'exit 9' USR1; echo up; while :; do sleep 0.01; "
+                               "done"], stdout=subprocess.PIPE, text=True) as p:
+            self.assertEqual(p.stdout.readline(), "up\n")
+            p.send_signal(signal.SIGUSR1)
+            self.assertEqual(p.wait(10), 9)
 
     def test_stops(self):
         """a command that is stopped stops the launcher, and goes on with it, whoever was halted first"""

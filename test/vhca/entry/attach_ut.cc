@@ -295,6 +295,14 @@ int opens_calls0() {
   return own != nullptr && ibv_close_device(own) == 0 ? 0 : 1;
 }
 
+// The first open of a process starts a thread that renews its clock page. ThreadSanitizer (GCC 12)
+// still counts the parent's threads in a child, and ends it there: "dup thread with used id".
+#ifdef __SANITIZE_THREAD__
+constexpr int forks_among_calls_max = 0;
+#else
+constexpr int forks_among_calls_max = 300;
+#endif
+
 // Threads that call meanwhile leave no lock behind in the child.
 void forks_among_calls() {
   CU_ASSERT_FATAL(attach_named("calls0") != nullptr);
@@ -308,7 +316,7 @@ void forks_among_calls() {
   };
   std::thread one(call), two(call);
   bool good = true;
-  for (int i = 0; i < 300 && good; i++) {
+  for (int i = 0; i < forks_among_calls_max && good; i++) {
     good = test::in_child(opens_calls0, hung_seconds) == 0;
   }
   over = true;
