@@ -126,6 +126,27 @@ def judge(metric, found):
     return ratio, max(counts_of_ours), lines
 
 
+def misses(metric, goals, found):
+    goal, limit = goals[metric]
+    ratio, most, _ = judge(metric, found)
+    return (goal != 0 and ratio > goal) or (limit != 0 and most > limit)
+
+
+def count(program, wanted):
+    """What run() gives, with the least counts of up to three runs of what misses its goal: a device that others hold up
+    finds its work in smaller portions, which adds some instructions and takes none away."""
+    with tempfile.TemporaryDirectory() as folder:
+        goals, found = run(program, folder, wanted)
+    for _ in range(2):
+        again = [m for m in goals if (not wanted or any(w in m for w in wanted)) and misses(m, goals, found)]
+        if not again:
+            break
+        with tempfile.TemporaryDirectory() as folder:
+            _, more = run(program, folder, again)
+        found = {key: min(n, more.get(key, n)) for key, n in found.items()}
+    return goals, found
+
+
 def main(words):
     if not words:
         print(__doc__, file=sys.stderr)
@@ -136,14 +157,13 @@ def main(words):
         testpmd = os.path.abspath(words[at + 1])
         words = words[:at] + words[at + 2:]
     program, wanted = words[0], words[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        goals, found = run(os.path.abspath(program), folder, wanted)
+    goals, found = count(os.path.abspath(program), wanted)
     missed, judged = 0, 0
     for metric, (goal, limit) in goals.items():
         if wanted and not any(w in metric for w in wanted):
             continue
         ratio, most, lines = judge(metric, found)
-        met = (goal == 0 or ratio <= goal) and (limit == 0 or most <= limit)
+        met = not misses(metric, goals, found)
         missed += not met
         judged += 1
         print(f"{metric}: {ratio:.3f} of the peer's instructions, goal {goal:g}"
