@@ -17,14 +17,13 @@ class ClientPolls {
   // In ticks of the processor's counter: between two polls of a client that does nothing else, with
   // room for one preemption by the thread itself. Some 20 µs.
   static constexpr uint64_t young_ticks = 1u << 16;
+  // A client whose last poll is this old, some 200 µs, has stopped: with less its doorbells would
+  // trap although it polls for each of them.
+  static constexpr uint64_t stopped_ticks = 1u << 19;
   // Sleeps beside a client that polls: the first ones, and the longest.
   static constexpr uint32_t us_min = 50, us_max = 1000;
-  // How many frames may wake the thread before it sleeps without the wires once, to see whether the
-  // client polls on and takes them itself: doubled each time that it does not, halved when it does.
-  // Two processes that watch memory are taken for pollers now and then, where one polls for the
-  // answer of the other one's adapter while that one's thread tries.
-  static constexpr uint32_t watched_min = 16, watched_max = 1024;
-  static constexpr uint64_t in_vain_max = 2;
+  // The least where a frame wakes the thread: only doorbells without a poll are late then.
+  static constexpr uint32_t us_guarded = 250;
 
   // A client's poll found its queue empty and runs the adapter.
   void polled(uint64_t ticks) noexcept { last_.store(ticks, std::memory_order_relaxed); }
@@ -35,41 +34,25 @@ class ClientPolls {
   [[nodiscard]] bool any() const noexcept {
     return last_.load(std::memory_order_relaxed) != stopped_at_;
   }
-  // How to sleep beside a client that has polled: with the wires or without, and how long.
-  [[nodiscard]] bool with_wires() const noexcept { return blind_us_ == 0; }
-  [[nodiscard]] uint32_t sleep_us() const noexcept { return with_wires() ? watch_us_ : blind_us_; }
+  // How long to sleep beside a client that has polled.
+  [[nodiscard]] uint32_t sleep_us() const noexcept { return sleep_us_; }
 
-  // What ended such a sleep. Of the client only the end of its time tells: by a frame the thread
-  // may have pushed it off its processor.
-  enum class End : uint8_t { time, frame, call };
-  // `in_vain`: how often a frame woke the thread in such sleeps up to now, and the client had taken
-  // it before the kernel looked: the sleep went on, but the two are in each other's way.
-  void slept(End end, uint64_t ticks, uint64_t in_vain = 0) noexcept {
-    if (end == End::frame && with_wires() && --watched_left_ == 0) blind_us_ = us_min;
-    if (end != End::time) return;
+  // Such a sleep has ended, by its time or before. Whether clients have stopped to poll the end of
+  // its time alone tells: who woke the thread may have pushed the client off its processor.
+  void slept(bool in_time, uint64_t ticks) noexcept {
+    if (!in_time) return;
     const uint64_t last = last_.load(std::memory_order_relaxed);
-    const bool polls_on = ticks - last < young_ticks;
-    if (with_wires()) {
-      watch_us_ = polls_on ? std::min(2 * watch_us_, us_max) : us_min;
-      if (polls_on && in_vain >= in_vain_max) blind_us_ = us_min;
-    } else if (polls_on) {
-      if (blind_us_ == us_min) watched_next_ = std::max(watched_next_ / 2, watched_min);
-      blind_us_ = std::min(2 * blind_us_, us_max);
-    } else {
-      blind_us_ = 0;
-      watch_us_ = us_min;
-      watched_left_ = watched_next_ = std::min(2 * watched_next_, watched_max);
-    }
-    if (!polls_on) stopped_at_ = last;
+    const uint64_t age = ticks - last;
+    sleep_us_ = age < young_ticks ? std::min(2 * sleep_us_, us_max) : us_min;
+    if (age >= stopped_ticks) stopped_at_ = last;
   }
+  // Whether the last sleep's end has met a client that polls at this moment.
+  [[nodiscard]] bool polls_on() const noexcept { return sleep_us_ != us_min; }
 
  private:
   std::atomic<uint64_t> last_{0};  // the counter at the last poll
   uint64_t stopped_at_ = 0;        // of last_, when a sleep found that it was old
-  uint32_t blind_us_ = 0;          // not 0: without the wires
-  uint32_t watch_us_ = us_min;
-  uint32_t watched_left_ = watched_min;
-  uint32_t watched_next_ = watched_min;
+  uint32_t sleep_us_ = us_min;
 };
 
 }  // namespace kilim::vhca

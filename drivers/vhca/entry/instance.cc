@@ -181,6 +181,7 @@ std::size_t Instance::poll(std::size_t budget) noexcept {
   if (thread_) thread_->client_polled();
   std::size_t did = 0;
   if (hca_->lock.try_lock()) {
+    if (thread_) thread_->client_turns();
     did = hca_->run(budget);
     hca_->lock.unlock();
   }

@@ -30,6 +30,10 @@ class Instance {
   std::size_t poll(std::size_t budget) noexcept;
   // The same from a client's empty completion queue.
   std::size_t poll_for_client() noexcept;
+  // Behind a poll_for_client() that did something: the queue is empty no more.
+  void client_found() noexcept {
+    if (thread_ && !inherited_) thread_->client_found();
+  }
   // What to wait for behind a poll() that did nothing; false: there is work.
   bool wait_for(AdapterWait& wait) noexcept;
   // Of the adapter's thread; all zero: it has none.

@@ -50,9 +50,10 @@ void remember(const ibv_context* context, Instance* instance) noexcept {
   entry.instance.store(instance, std::memory_order_release);
 }
 
-std::size_t run_for(const ibv_context* context) noexcept {
+// Null: the adapter had nothing to do.
+Instance* run_for(const ibv_context* context) noexcept {
   Instance* instance = instance_of(context);
-  return instance == nullptr ? 0 : instance->poll_for_client();
+  return instance == nullptr || instance->poll_for_client() == 0 ? nullptr : instance;
 }
 
 // One wrapper for each original function; `Call` knows what "empty" is.
@@ -80,8 +81,12 @@ class Wrappers {
   static int call(A... a) {
     const Function original = originals[I].load(std::memory_order_relaxed);
     const int result = original(a...);
-    if (!Call::empty(result) || run_for(Call::context(a...)) == 0) return result;
-    return original(a...);
+    if (!Call::empty(result)) return result;
+    Instance* instance = run_for(Call::context(a...));
+    if (instance == nullptr) return result;
+    const int found = original(a...);
+    if (!Call::empty(found)) instance->client_found();
+    return found;
   }
   template <std::size_t... I>
   static constexpr std::array<Function, max_functions> make_table(std::index_sequence<I...>) {

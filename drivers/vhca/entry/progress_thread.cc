@@ -18,7 +18,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include "vhca/core/memory_reserve.hh"
 #include "vhca/entry/raw.hh"
@@ -33,7 +32,8 @@ constexpr uint64_t second_ns = 1'000'000'000;
 constexpr std::size_t stack_bytes = 1 << 20;
 constexpr std::size_t signal_stack_bytes = 128 << 10;
 constexpr uint64_t us_ns = 1'000, ms_ns = 1'000'000;
-constexpr int look_in_ms = 1;  // while pages cannot be watched, or wires not be asked
+constexpr int look_in_ms = 1;     // while pages cannot be watched, or wires not be asked
+constexpr uint64_t busy_us = 50;  // while somebody else is in the adapter
 constexpr uint64_t no_end = UINT64_MAX;
 // How long a sleep without a timer lasts before it is looked whether its descriptors are still the
 // thread's: a client that closes them all and has others behind the numbers would never end it.
@@ -87,7 +87,7 @@ void ask_for_short_slices() noexcept {
 }  // namespace
 
 bool ProgressThread::start() noexcept {
-  if (!wake_.open()) return false;
+  if (!wake_.open() || !guard_.open()) return false;
   if (under_valgrind()) {
     timed_.store(true, std::memory_order_relaxed);
   } else if (const char* why = protect_.open(); why != nullptr) {
@@ -128,6 +128,7 @@ void* ProgressThread::main(void* self) noexcept {
   ::prctl(PR_SET_TIMERSLACK, us_ns, 0, 0, 0);  // ordinary threads' sleeps end up to 50 us late
   ask_for_short_slices();
   const memory_reserve::Scope scope;
+  static_cast<ProgressThread*>(self)->place_.begin();
   static_cast<ProgressThread*>(self)->run();
   return nullptr;
 }
@@ -150,22 +151,24 @@ void ProgressThread::kick() noexcept {
 std::size_t ProgressThread::work() noexcept {
   if (!hca_.lock.try_lock()) return 0;
   const std::size_t did = hca_.run();
+  if (did != 0) guard_.thread_found();
   hca_.lock.unlock();
   add(turns_);
   return did;
 }
 
 ProgressCounts ProgressThread::counts() const noexcept {
-  return {turns_.load(std::memory_order_relaxed), sleeps_.load(std::memory_order_relaxed),
-          traps_.load(std::memory_order_relaxed), blind_.load(std::memory_order_relaxed),
-          system_calls_.load(std::memory_order_relaxed)};
+  return {turns_.load(std::memory_order_relaxed),        sleeps_.load(std::memory_order_relaxed),
+          traps_.load(std::memory_order_relaxed),        blind_.load(std::memory_order_relaxed),
+          system_calls_.load(std::memory_order_relaxed), frames_.load(std::memory_order_relaxed)};
 }
 
 void ProgressThread::run() noexcept {
   for (;;) {
     if (work() != 0) {
       fruitless_wakes_ = 0;
-      spin_.found();
+      const uint64_t doorbells = hca_.doorbells.load(std::memory_order_relaxed);
+      spin_.found(std::exchange(doorbells_seen_, doorbells) != doorbells);
       continue;
     }
     if (store_looks_left_ != 0 &&
@@ -191,29 +194,15 @@ void ProgressThread::sleep() noexcept {
   if (store) let_stores_go();
 }
 
-// Since it was asked before: how often the kernel woke the thread beyond the sleeps that it began.
-uint64_t ProgressThread::wakes_in_vain() noexcept {
-  rusage used;
-  if (::getrusage(RUSAGE_THREAD, &used) != 0) return 0;
-  const auto switches = static_cast<uint64_t>(used.ru_nvcsw);
-  const uint64_t sleeps = sleeps_.load(std::memory_order_relaxed);
-  const uint64_t beyond = switches - std::exchange(switches_seen_, switches);
-  const uint64_t begun = sleeps - std::exchange(sleeps_seen_, sleeps);
-  return beyond > begun ? beyond - begun : 0;
-}
-
 // Doorbells do not trap: who polls runs the adapter after its own.
 void ProgressThread::sleep_beside_polls() noexcept {
   asleep_.store(true, std::memory_order_seq_cst);
-  const bool with_wires = polls_.with_wires() && fruitless_wakes_ < fruitless_beside_max;
-  const Woken woken = wait(polls_.sleep_us() * us_ns, with_wires);
+  const Woken woken = wait_beside_polls();
   asleep_.store(false, std::memory_order_relaxed);
   if (woken.store) let_stores_go();
-  const auto end = woken.called  ? ClientPolls::End::call
-                   : woken.frame ? ClientPolls::End::frame
-                                 : ClientPolls::End::time;
-  const uint64_t ticks = __builtin_ia32_rdtsc();
-  polls_.slept(end, ticks, end == ClientPolls::End::time ? wakes_in_vain() : 0);
+  const bool in_time = !woken.called && !woken.frame;
+  polls_.slept(in_time, __builtin_ia32_rdtsc());
+  if (in_time && !polls_.polls_on()) guard_.rouse();
 }
 
 // A client that rings or calls will do so again: after that, spin for a while.
@@ -262,7 +251,9 @@ void ProgressThread::poll(uint64_t ns_max) noexcept {
   for (;;) {
     const uint64_t ns = std::min(ns_max, descriptor_look_ns);
     const timespec timeout{static_cast<time_t>(ns / second_ns), static_cast<long>(ns % second_ns)};
+    const uint64_t begun = now_ns();
     const int ready = ::ppoll(waited_.data(), waited_.size(), &timeout, nullptr);
+    if (ready == 0) place_.woken_late(std::max(now_ns(), begun + ns) - begun - ns);
     add(system_calls_);
     if (ready != 0 || ns == ns_max) return;
     if (!(wake_lost_ || wake_.ours()) || !protect_.has_descriptor()) return lose_descriptors();
@@ -286,18 +277,58 @@ ProgressThread::Woken ProgressThread::wait(uint64_t ns_max, bool with_wires) noe
   uint64_t deadline = no_end;
   keep_reserve();
   wires_.clear();
-  hca_.lock.lock();
-  hca_.wait_set(wires_, deadline);
-  hca_.lock.unlock();
+  if (hca_.lock.try_lock()) {
+    guard_.leave();
+    hca_.wait_set(wires_, deadline);
+    hca_.lock.unlock();
+  } else {
+    ns_max = std::min(ns_max, busy_us * us_ns);
+  }
   if (!with_wires && !wires_.empty()) {
     ns_max = std::min(ns_max, look_in_ms * ms_ns);
     add(blind_);
   }
 
-  waited_.assign({{wake_lost_ ? -1 : wake_.fd(), POLLIN, 0}, {protect_.fd(), POLLIN, 0}});
+  begin_waited();
   if (with_wires) {
     for (int fd : wires_) waited_.push_back({fd, POLLIN, 0});
   }
+  Woken woken = sleep_until(ns_max, deadline);
+  // After a moment without the wires, one more try with them.
+  if (woken.called || !with_wires) fruitless_wakes_ = woken.called ? 0 : fruitless_max - 1;
+  if (woken.frame) fruitless_wakes_++;
+  return woken;
+}
+
+// Waits beside clients that poll: frames wake the thread as the guard has it, and a wire whose
+// frames cannot be taken yet does not wake it again and again.
+ProgressThread::Woken ProgressThread::wait_beside_polls() noexcept {
+  uint64_t deadline = no_end;
+  keep_reserve();
+  uint64_t ns_max = polls_.sleep_us() * us_ns;
+  if (!guard_.prepare(deadline))
+    ns_max = ClientPolls::us_min * us_ns;
+  else if (!guard_.hushed())
+    ns_max = std::max(ns_max, ClientPolls::us_guarded * us_ns);
+  if (guard_.hushed()) add(blind_);
+  place_.client_at(guard_.client_cpu());
+  begin_waited();
+  if (fruitless_wakes_ < fruitless_beside_max) waited_.push_back({guard_.fd(), POLLIN, 0});
+  const Woken woken = sleep_until(ns_max, deadline);
+  if (woken.frame) {
+    guard_.woken();
+    fruitless_wakes_++;
+  } else {
+    fruitless_wakes_ = 0;
+  }
+  return woken;
+}
+
+void ProgressThread::begin_waited() noexcept {
+  waited_.assign({{wake_lost_ ? -1 : wake_.fd(), POLLIN, 0}, {protect_.fd(), POLLIN, 0}});
+}
+
+ProgressThread::Woken ProgressThread::sleep_until(uint64_t ns_max, uint64_t deadline) noexcept {
   if (deadline != no_end) {
     const uint64_t now = now_ns();
     ns_max = std::min(ns_max, deadline > now ? deadline - now : 0);
@@ -313,15 +344,14 @@ ProgressThread::Woken ProgressThread::wait(uint64_t ns_max, bool with_wires) noe
   woken.called = woken.store || waited_[0].revents != 0;
   for (std::size_t i = 2; i < waited_.size(); i++)
     woken.frame = woken.frame || waited_[i].revents != 0;
-  // After a moment without the wires, one more try with them.
-  if (woken.called || !with_wires) fruitless_wakes_ = woken.called ? 0 : fruitless_max - 1;
-  if (woken.frame) fruitless_wakes_++;
+  if (woken.frame) add(frames_);
   return woken;
 }
 
 void ProgressThread::after_fork_in_child() noexcept {
   protect_.after_fork_in_child();
   wake_.reset();
+  guard_.after_fork_in_child();
   asleep_.store(false, std::memory_order_relaxed);
 }
 

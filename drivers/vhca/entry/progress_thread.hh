@@ -17,6 +17,8 @@
 #include "vhca/core/own_fd.hh"
 #include "vhca/entry/client_polls.hh"
 #include "vhca/entry/spin_budget.hh"
+#include "vhca/entry/thread_place.hh"
+#include "vhca/entry/wire_guard.hh"
 #include "vhca/entry/write_protect.hh"
 
 namespace kilim::vhca {
@@ -30,6 +32,7 @@ struct ProgressCounts {
   uint64_t traps = 0;         // sleeps that a doorbell's store ended
   uint64_t blind = 0;         // sleeps that no frame could end, although there are wires
   uint64_t system_calls = 0;  // of the thread itself; a turn asks each wire once besides
+  uint64_t frames = 0;        // sleeps that a frame has ended
 };
 
 class ProgressThread {
@@ -39,7 +42,7 @@ class ProgressThread {
   // Looks for a store that was let go on and has not come, after which doorbells trap again.
   static constexpr uint32_t store_looks = 6;
 
-  explicit ProgressThread(Hca& hca) noexcept : hca_(hca) {}
+  explicit ProgressThread(Hca& hca) noexcept : hca_(hca), guard_(hca) {}
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
@@ -55,6 +58,10 @@ class ProgressThread {
   [[nodiscard]] ProgressCounts counts() const noexcept;
   // A client's poll found its queue empty and ran the adapter.
   void client_polled() noexcept { polls_.polled(); }
+  // Called with the adapter's lock, before the turn; and without it, when the turn has brought
+  // what the client asked for.
+  void client_turns() noexcept { guard_.client_polls(); }
+  void client_found() noexcept { guard_.client_found(); }
 
   void before_fork() noexcept { protect_.before_fork(); }
   void after_fork_in_parent() noexcept { protect_.after_fork_in_parent(); }
@@ -67,7 +74,6 @@ class ProgressThread {
   std::size_t work() noexcept;
   void sleep() noexcept;
   void sleep_beside_polls() noexcept;
-  uint64_t wakes_in_vain() noexcept;
   void sleep_trapped() noexcept;
   void let_stores_go() noexcept;
   // What ended a sleep.
@@ -77,6 +83,9 @@ class ProgressThread {
     bool store = false;  // a trap: the store waits until let_stores_go()
   };
   Woken wait(uint64_t ns_max, bool with_wires) noexcept;
+  Woken wait_beside_polls() noexcept;
+  void begin_waited() noexcept;
+  Woken sleep_until(uint64_t ns_max, uint64_t deadline) noexcept;
   void poll(uint64_t ns_max) noexcept;
   void lose_descriptors() noexcept;
   void keep_reserve() noexcept;
@@ -91,12 +100,14 @@ class ProgressThread {
   std::atomic<bool> asleep_{false};
   std::atomic<bool> timed_{false};  // some stores cannot be watched
   ClientPolls polls_;
-  uint64_t switches_seen_ = 0, sleeps_seen_ = 0;  // by wakes_in_vain()
+  WireGuard guard_;
+  ThreadPlace place_;
   int fruitless_wakes_ = 0;  // by a frame, in a row, that made no work: then wires are left out
-  SpinBudget spin_;
+  SpinBudgets spin_;
+  uint64_t doorbells_seen_ = 0;    // when a turn last found something
   uint32_t store_looks_left_ = 0;  // not 0: pages are open until the store that trapped is seen
   uint64_t doorbells_before_ = 0;  // when it was let go on
-  std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, blind_{0}, system_calls_{0};
+  std::atomic<uint64_t> turns_{0}, sleeps_{0}, traps_{0}, blind_{0}, system_calls_{0}, frames_{0};
   std::vector<int> wires_;      // descriptors of the last wait_set()
   std::vector<pollfd> waited_;  // room for poll(2), kept
 };

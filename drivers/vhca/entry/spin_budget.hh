@@ -43,4 +43,25 @@ class SpinBudget {
   uint32_t in_vain_ = 0;
 };
 
+// Behind a doorbell and behind a frame the next thing comes from somebody else: from the wire,
+// whose sender may wait for the very processor, or from the client. Turns may pay for one of them
+// alone.
+class SpinBudgets {
+ public:
+  bool take() noexcept { return now().take(); }
+  // A turn found something; `rang`: a doorbell, among other things.
+  void found(bool rang) noexcept {
+    now().found();
+    behind_doorbell_ = rang;
+    now().restart();
+  }
+  void restart() noexcept { now().restart(); }
+
+ private:
+  SpinBudget& now() noexcept { return behind_doorbell_ ? doorbell_ : frame_; }
+
+  SpinBudget doorbell_, frame_;
+  bool behind_doorbell_ = false;
+};
+
 }  // namespace kilim::vhca

@@ -72,7 +72,7 @@ class RcPair {
   bool connect_to(RcPair& other) {
     return reconnect(qps_[0], other.qps_[0]) && reconnect(other.qps_[0], qps_[0]);
   }
-  // Posts the write of post_write(), but into the other pair's memory.
+  // The same write as post_write(), into the other pair's memory.
   int post_write_to(RcPair& other, uint32_t bytes) {
     ibv_sge sge{reinterpret_cast<uintptr_t>(from()), bytes, mr_->lkey};
     ibv_send_wr wr{}, *bad = nullptr;

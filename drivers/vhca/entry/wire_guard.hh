@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom a frame wakes beside clients that poll. A client that polls in vain looks at the wires in
+// each poll: to wake the adapter's thread too would push somebody off a processor for nothing. When
+// a poll has found what the client waited for, the client may watch memory next, so the next frame
+// wakes the thread, unless clients have polled on in vain for some time. Owner: the instance's
+// thread. Calls name who may make them; never blocks, allocates for the first wires alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "kilim/detail/base/fd.hh"
+#include "vhca/entry/guard_policy.hh"
+
+namespace kilim::vhca {
+
+struct Hca;
+
+class WireGuard {
+ public:
+  explicit WireGuard(Hca& hca) noexcept : hca_(hca) {}
+  WireGuard(const WireGuard&) = delete;
+  WireGuard& operator=(const WireGuard&) = delete;
+
+  // False: no descriptor is left. Then the thread sleeps with the wires themselves.
+  bool open() noexcept;
+  // For poll(2): readable when a frame has come that is the thread's; -1: open() has failed.
+  [[nodiscard]] int fd() const noexcept { return events_.get(); }
+
+  // The thread, about to sleep beside clients. False: a client is in the adapter, nothing was
+  // changed. `deadline_ns`: of the next timer.
+  bool prepare(uint64_t& deadline_ns) noexcept;
+  // Whether frames wake nobody at present.
+  // The thread: no client polls at this moment, so the next prepare() lets frames wake it.
+  void rouse() noexcept { arm_next_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool hushed() const noexcept { return state_ == State::hushed; }
+  // The processor on which a client has last taken the wires; below 0: none has.
+  [[nodiscard]] int client_cpu() const noexcept {
+    return client_cpu_.load(std::memory_order_relaxed);
+  }
+  // The thread, behind a sleep that a frame has ended: wires wake who asked them last.
+  void woken() noexcept;
+  // The thread with the adapter's lock: its turn has found something, which a client may see.
+  void thread_found() noexcept;
+  // The thread with the adapter's lock: it sleeps with the wires themselves from now on.
+  void leave() noexcept;
+
+  // A client with the adapter's lock, before the turn of a poll that was in vain.
+  void client_polls() noexcept {
+    if (state_.load(std::memory_order_relaxed) == State::armed) hush();
+  }
+  // A client without the lock: a poll that was in vain has found something behind its turn.
+  void client_found() noexcept {
+    if (state_.load(std::memory_order_relaxed) == State::hushed) arm_for_client();
+  }
+  void after_fork_in_child() noexcept;
+
+ private:
+  enum class State : uint8_t { off, armed, hushed };
+  void hush() noexcept;
+  void arm_for_client() noexcept;
+  void ask_wires(uint64_t& deadline_ns) noexcept;
+  void arm() noexcept;
+  bool change(int what, int fd, uint32_t events) noexcept;
+
+  Hca& hca_;
+  Fd events_;  // an epoll(7) of the wires; its registrations change with the adapter's lock held
+  std::atomic<State> state_{State::off};
+  std::atomic<bool> arm_next_{false};  // prepare() arms although clients polled in vain
+  std::atomic<int> client_cpu_{-1};
+  GuardPolicy policy_;                // with the adapter's lock
+  std::vector<int> asked_, watched_;  // the wires' answers, and what is registered
+};
+
+}  // namespace kilim::vhca
