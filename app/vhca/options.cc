@@ -131,6 +131,10 @@ constexpr cli::Row<Options> rows[] = {
      "append a line for each thing that an adapter does; JSON if\nFILE ends in .json"},
     {0, "lint", "MODE", set_word<"lint">,
      "off, warn (tell of send WQEs that are wrong or hazardous) or error\n(fail them too) (off)"},
+    {0, "explain", nullptr, &Options::explain,
+     "say on stderr why a request failed and a verb was refused, each cause\n"
+     "once a queue (default where stderr is a terminal)"},
+    {0, "no-explain", nullptr, &Options::no_explain, "do not"},
     {0, "order", "ORDER", set_word<"order">,
      "strict (send WQEs take effect as they are posted), weak or weak:SEED\n"
      "(late, as a card may, wherever no fence forbids it), late-umr,\n"
@@ -184,6 +188,17 @@ std::optional<cli::Exit> set_default_wires(Options& o) {
   return why.empty() ? std::nullopt : refuse("--wire=" + wires.back(), why);
 }
 
+// The environment's word stands where the command line has none.
+std::optional<cli::Exit> choose_explanations(Options& o) {
+  if (o.explain && o.no_explain) return refuse("--explain", "--no-explain is given too; name one");
+  const char* said = ::getenv("KILIM_VHCA_EXPLAIN");
+  if (o.explain || o.no_explain)
+    o.launch.attach.explain = o.explain ? "on" : "off";
+  else if (said == nullptr || *said == '\0')
+    o.launch.attach.explain = ::isatty(STDERR_FILENO) == 1 ? "on" : "off";
+  return std::nullopt;
+}
+
 // What the options say together.
 std::optional<cli::Exit> complete(Options& o) {
   const std::vector<std::string>& wires = o.launch.attach.wires;
@@ -192,6 +207,7 @@ std::optional<cli::Exit> complete(Options& o) {
   if (o.netdev && o.shared)
     return refuse("--netdev", "the processes of a --shared adapter have no interface beside it");
   if (*o.command == nullptr) return refuse("a command is needed", "see --help");
+  if (auto exit = choose_explanations(o)) return exit;
   return set_default_wires(o);
 }
 

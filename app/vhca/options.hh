@@ -16,6 +16,8 @@ struct Options {
   bool pci = false;          // --pci
   bool netdev = false;       // --netdev
   bool shared = false;       // --shared
+  bool explain = false;      // --explain
+  bool no_explain = false;   // --no-explain
   char** command = nullptr;  // with its arguments, null-terminated
 };
 

@@ -71,7 +71,7 @@ constexpr Refused refused[] = {
     {"txqs_min_inline=65",   "txqs_min_inline=65", "0 to 64"},
     {"txq_inline_mpw=100",   "txq_inline_mpw=100", "must be 0"},
     {"rxq_cqe_comp_en=2",    "rxq_cqe_comp_en=2", "0 or 1"},
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= lro_timeout_usec= inline_recv= wire= netdev= progress= fault= lint= order= profile= mac= gid= ip= seed= journal="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= lro_timeout_usec= inline_recv= wire= netdev= progress= fault= lint= explain= order= profile= mac= gid= ip= seed= journal="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
     {"port=0",               "port=0",          "1 to 2"},
     {"port=3",               "port=3",          "1 to 2"},

@@ -104,6 +104,7 @@ HcaConfig Rig::config_of(const RigShape& shape) {
   config.journal = shape.journal != nullptr ? shape.journal : &journal;
   config.lint = shape.lint;
   config.order = shape.order;
+  config.explain = shape.explain;
   config.fatal_at = shape.fatal_at;
   return config;
 }

@@ -201,6 +201,7 @@ struct RigShape {
   std::string wire;          // a spec; empty: none
   Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
   LintMode lint = lint_of_environment();
+  bool explain = false;
   Journal* journal = nullptr;  // instead of the rig's own
   Order order = order_of_environment();
 };

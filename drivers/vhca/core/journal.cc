@@ -49,6 +49,8 @@ constexpr Event events[] = {
     {"sign_error", {"key", "domain", "syndrome", "offset", nullptr}},
     {"lint",       {"qp", "index", nullptr, nullptr, nullptr}},
     {"tag",        {"srq", "news", "entry", "bytes", "unexpected"}},
+    {"explained",  {"qp", "index", "key", "at", "bytes"}},
+    {"refused",    {"errno", "asked", "limit", nullptr, nullptr}},
 };
 // clang-format on
 static_assert(std::size(events) == Journal::kinds);
@@ -236,13 +238,13 @@ void Journal::write_command(const Values& values, std::span<const std::byte> in)
   errno = saved;
 }
 
-void Journal::write_lint(const Values& values, std::string_view text) noexcept {
+void Journal::write_text(Kind k, const Values& values, std::string_view text) noexcept {
   int saved = errno;
   Line line;
-  const Event& row = events[index(Kind::lint)];
+  const Event& row = events[index(k)];
   open_line(line, format_, device_.data(), row.name);
   put_values(line, format_, row, values);
-  put_text(line, format_, "finding", " %.*s", text);
+  put_text(line, format_, k == Kind::lint ? "finding" : "why", " %.*s", text);
   if (json(format_)) line.put("%c", '}');
   put(line);
   errno = saved;

@@ -46,8 +46,10 @@ class Journal {
     sign_error,         // a block's signature was wrong
     lint,               // a WQE broke a rule of the linter
     tag,                // a matching list was changed, or a message came to one
+    explained,          // why a request failed, where that was asked for
+    refused,            // a verb was refused
   };
-  static constexpr std::size_t kinds = 20;
+  static constexpr std::size_t kinds = 22;
   enum class Format : uint8_t { text, json };
 
   // Counts only.
@@ -166,7 +168,21 @@ class Journal {
   // `text` is the finding and the WQE in words, without quotes.
   void lint(Qpn qp, uint16_t wqe_index, std::string_view text) noexcept {
     counts_[index(Kind::lint)].add(1);
-    if (on()) write_lint({qp.value(), wqe_index}, text);
+    if (on()) write_text(Kind::lint, {qp.value(), wqe_index}, text);
+  }
+
+  // `asked`: key, address, bytes; all 0 where it is about no memory. `text` as of lint().
+  void explained(Qpn qp, uint16_t wqe_index, const std::array<uint64_t, 3>& asked,
+                 std::string_view text) noexcept {
+    counts_[index(Kind::explained)].add(1);
+    if (on())
+      write_text(Kind::explained, {qp.value(), wqe_index, asked[0], asked[1], asked[2]}, text);
+  }
+  // `asked`, `limit`: the number that was asked for and what is allowed; `text` opens with the
+  // verb.
+  void refused(int error, uint64_t asked, uint64_t limit, std::string_view text) noexcept {
+    counts_[index(Kind::refused)].add(1);
+    if (on()) write_text(Kind::refused, {static_cast<uint64_t>(error), asked, limit}, text);
   }
 
  private:
@@ -179,7 +195,7 @@ class Journal {
   }
   void write_line(Kind k, const Values& values, const char* why) noexcept;
   void write_command(const Values& values, std::span<const std::byte> in) noexcept;
-  void write_lint(const Values& values, std::string_view text) noexcept;
+  void write_text(Kind k, const Values& values, std::string_view text) noexcept;
   void write_summary() noexcept;
   class Line;
   void put(Line& line) noexcept;

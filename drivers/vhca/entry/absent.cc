@@ -35,7 +35,7 @@ constexpr DeviceWord refused(const char* name) {
 constexpr DeviceWord words[] = {refused("wire"), refused("progress"), refused("fault"),
                                 refused("lint"), refused("order"),    refused("profile"),
                                 refused("mac"),  refused("gid"),      refused("ip"),
-                                refused("seed"), refused("journal")};
+                                refused("seed"), refused("journal"),  refused("explain")};
 
 }  // namespace
 

@@ -167,6 +167,7 @@ void put_in_environment(const LaunchConfig& config) {
   put("KILIM_VHCA_NETDEVS_ANSWERED", config.netdevs_answered ? "1" : "0");
   if (!config.attach.lint.empty()) put("KILIM_VHCA_LINT", config.attach.lint);
   if (!config.attach.order.empty()) put("KILIM_VHCA_ORDER", config.attach.order);
+  if (!config.attach.explain.empty()) put("KILIM_VHCA_EXPLAIN", config.attach.explain);
 }
 
 LaunchConfig find_in_environment() {
@@ -187,6 +188,7 @@ LaunchConfig find_in_environment() {
   config.attach.journal = get("KILIM_VHCA_JOURNAL");
   config.attach.lint = get("KILIM_VHCA_LINT");
   config.attach.order = get("KILIM_VHCA_ORDER");
+  config.attach.explain = get("KILIM_VHCA_EXPLAIN");
   config.netdevs = split(get("KILIM_VHCA_NETDEVS"));
   config.netdevs_carry = get_number("KILIM_VHCA_NETDEVS_CARRY", 0) != 0;
   config.netdevs_answered = get_number("KILIM_VHCA_NETDEVS_ANSWERED", 0) != 0;

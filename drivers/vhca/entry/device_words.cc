@@ -104,6 +104,12 @@ std::string read_journal(DeviceSpec& spec, std::string_view value) {
   return "";
 }
 
+std::string read_explain(DeviceSpec& spec, std::string_view value) {
+  if (value != "on" && value != "off") return "on or off is needed";
+  spec.explain = value;
+  return "";
+}
+
 std::string read_progress(DeviceSpec& spec, std::string_view value) {
   if (value != "poll" && value != "thread") return "poll or thread is needed";
   spec.progress = value == "thread" ? Progress::thread : Progress::poller;
@@ -122,6 +128,8 @@ constexpr DeviceWord words[] = {
      read_fault, is_faulty, "fault= is for virtual devices (hca=vhcaN): a card fails as it likes", true},
     {"lint", "MODE", "off, warn or error: what becomes of wrong send WQEs; default off",
      read_word<&DeviceSpec::lint, find_lint_mode>, differs<&DeviceSpec::lint>, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"},
+    {"explain", "WHETHER", "on or off: a sentence on stderr for each kind of failed request and refused verb; default off",
+     read_explain, differs<&DeviceSpec::explain>, "explain= is for virtual devices (hca=vhcaN): a card gives a number"},
     {"order", "ORDER", "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict",
      read_word<&DeviceSpec::order, find_order>, differs<&DeviceSpec::order>, "order= is for virtual devices (hca=vhcaN): a card's is its own"},
     {"profile", "NAME", "cx6dx, vf, strong-fence, no-fence, no-devx, real-time, ...; default cx6dx",

@@ -17,6 +17,7 @@
 #include "vhca/core/order.hh"
 #include "vhca/core/request_faults.hh"
 #include "vhca/entry/port_ips.hh"
+#include "vhca/explain/explainer.hh"
 #include "vhca/hca/netdevs.hh"
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma_guard.hh"
@@ -46,6 +47,15 @@ Result<Order> order_of(const DeviceSpec& config) {
   const char* word = config.order.empty() ? ::getenv("KILIM_VHCA_ORDER") : config.order.c_str();
   if (word == nullptr || *word == '\0') return Order{};
   return find_order(word);
+}
+
+Result<bool> explains(const DeviceSpec& config) {
+  const char* word =
+      config.explain.empty() ? ::getenv("KILIM_VHCA_EXPLAIN") : config.explain.c_str();
+  const std::string_view said = word == nullptr ? "" : word;
+  if (said == "on" || said == "1") return true;
+  if (said.empty() || said == "off" || said == "0") return false;
+  return Error{EINVAL, "KILIM_VHCA_EXPLAIN, or explain=, is on or off"};
 }
 
 // Client memory is touched only where its faults can be caught. Asked of the kernel once in a
@@ -123,6 +133,8 @@ Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const
   if (!lint.ok()) return lint.error();
   auto order = order_of(config);
   if (!order.ok()) return order.error();
+  auto explain = explains(config);
+  if (!explain.ok()) return explain.error();
   RequestFaults failing;
   if (!config.failing.empty()) {
     const auto found = find_request_faults(config.failing);
@@ -133,6 +145,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const
   HcaConfig hca_config;
   hca_config.lint = *lint;
   hca_config.order = *order;
+  hca_config.explain = *explain;
   hca_config.name = config.name;
   hca_config.profile = profile;
   hca_config.mac = mac_of(config);
@@ -231,6 +244,7 @@ void Instance::settle() noexcept {
 
 bool Instance::close_journal() noexcept {
   const LockGuard guard(hca_->lock);
+  if (hca_->explainer) hca_->explainer->sum_up();
   hca_->paging.note_invalidations();
   hca_->paging.stats().leave();
   journal_->close();

@@ -72,6 +72,8 @@ Answer create_mkey(Hca& s, const Client& client, In in, Out out) {
 
 Answer destroy_mkey(Hca& s, In in, Out) {
   uint32_t index = read<be32>(in, 8).host() & 0xffffff;
+  const Mkey* m = s.keys.at(index);
+  if (s.explainer && m != nullptr) s.explainer->key_ends(*m);
   if (s.keys.destroy(MkeyIndex{index}) != 0) return {Status::bad_resource, Refusal::no_such_key};
   return {};
 }

@@ -85,6 +85,10 @@ Hca::Hca(HcaConfig c)
   context.failing = config.failing;
   paging.use_journal(*config.journal);
   set_lint(config.lint);
+  if (!config.explain) return;
+  explainer = std::make_unique<Explainer>(
+      Explainer::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
+  context.failures = explainer.get();
 }
 
 Hca::~Hca() = default;

@@ -28,6 +28,7 @@
 #include "vhca/ethernet/flow_counters.hh"
 #include "vhca/ethernet/tir.hh"
 #include "vhca/exec/engine.hh"
+#include "vhca/explain/explainer.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/devx_umem.hh"
 #include "vhca/hca/reserved_qpns.hh"
@@ -69,6 +70,7 @@ struct HcaConfig {
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
   LintMode lint{};             // off; see lint/lint.hh
   Order order;                 // of the WQEs of a send queue: as they stand there
+  bool explain = false;        // see explain/explainer.hh
   // The adapter dies when this many send requests have been taken up; 0: never.
   uint64_t fatal_at = 0;
   RequestFaults failing;  // send requests that fail by themselves
@@ -163,9 +165,10 @@ struct Hca : Engine {
   std::atomic<uint64_t> doorbells{0};
   CoreClock clock;
   DeviceMemory dm;
-  std::unique_ptr<Lint> lint;     // null: off
-  std::vector<Cq*> moderated;     // whose events may wait for a time
-  std::vector<EventSink*> sinks;  // see add_sink()
+  std::unique_ptr<Lint> lint;            // null: off
+  std::unique_ptr<Explainer> explainer;  // null: nobody asks why
+  std::vector<Cq*> moderated;            // whose events may wait for a time
+  std::vector<EventSink*> sinks;         // see add_sink()
   // Of the ports; null: nobody has asked for it (hca/connections.hh).
   std::unique_ptr<Connections> connections;
   TurnGuest* guest = nullptr;  // not owned; null: nobody has anything to do

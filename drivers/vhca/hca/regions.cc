@@ -125,6 +125,13 @@ int rereg_mr(Hca& h, MkeyIndex index, const MrSpec& s) {
   return 0;
 }
 
+namespace {
+void note_end(Hca& h, MkeyIndex index) noexcept {
+  const Mkey* m = h.keys.at(index.value());
+  if (h.explainer && m != nullptr) h.explainer->key_ends(*m);
+}
+}  // namespace
+
 Result<Rkey> alloc_mw(Hca& h, Pdn pd, bool type2) {
   if (!h.config.profile.memory_windows) return Error{EOPNOTSUPP, "the adapter has no windows"};
   if (!h.pd_exists(pd)) return Error{EINVAL, "no such protection domain"};
@@ -134,12 +141,14 @@ Result<Rkey> alloc_mw(Hca& h, Pdn pd, bool type2) {
 }
 
 int dealloc_mw(Hca& h, MkeyIndex index) {
+  note_end(h, index);
   return h.keys.destroy(index) == 0 ? 0 : -EINVAL;
 }
 
 int dereg_mr(Hca& h, MkeyIndex index) {
   h.paging.finish(index.value());
   if (h.lint) h.lint->deregistered(index.value());
+  note_end(h, index);
   return h.keys.destroy(index) == 0 ? 0 : -EINVAL;
 }
 

@@ -16,6 +16,7 @@
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/packet.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/recv.hh"
 
@@ -102,9 +103,11 @@ void deliver(EngineContext& context, Qp& qp, const Datagram& d) noexcept {
   if (take == RecvTake::refused) return fail_refused_recv(context, qp, wqe.index);
   if (take == RecvTake::empty) return;
   uint64_t bytes = sizeof(prm::GrhSeg) + d.bytes;
-  if (bytes > wqe.room)
+  if (bytes > wqe.room) {
+    note_too_long(context, qp, bytes);
     return fail_recv(context, qp, wqe.index,
                      {Syndrome::local_length, "datagram and header longer than the receive WQE"});
+  }
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   Transfer t = move_bytes(context.translator, d.content, to, bytes);
   if (!t.source.ok()) return;  // checked before; the sender took its memory away meanwhile

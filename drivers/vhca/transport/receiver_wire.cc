@@ -6,6 +6,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/tag_match.hh"
+#include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -32,10 +33,12 @@ Verdict receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   // Of a shared queue: another message may come between the packets of this one.
   if (qp.srq != nullptr) hold_receive(context, qp, recv);
   SubList part;
-  if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part))
+  if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part)) {
+    note_too_long(context, qp, w.received + p.payload.size());
     return fail_receive(context, qp, recv,
                         {Syndrome::local_length, "message longer than its receive WQE"},
                         Syndrome::remote_inval_req);
+  }
   SegmentList to{{part.segments, part.count}, recv_access(qp)};
   bool in_entry =
       has(p, flag::first) && has(p, flag::last) && received_in_entry(qp, p.payload.size());

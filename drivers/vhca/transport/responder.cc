@@ -9,6 +9,7 @@
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/transport/roce_link.hh"
 #include "vhca/transport/tag_match.hh"
+#include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/sign_cqe.hh"
 
@@ -70,10 +71,12 @@ Transfer move_to_entry(EngineContext& context, const Request& r, const SegmentLi
 Verdict receive_in_wqe(EngineContext& context, Qp& qp, const Request& r) noexcept {
   RecvWqe wqe;
   if (Verdict o = claim_receive(context, qp, wqe); !o.ok()) return o;
-  if (r.ask.bytes > wqe.room)
+  if (r.ask.bytes > wqe.room) {
+    note_too_long(context, qp, r.ask.bytes);
     return fail_receive(context, qp, wqe,
                         {Syndrome::local_length, "message longer than its receive WQE"},
                         Syndrome::remote_inval_req);
+  }
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   bool in_entry = received_in_entry(qp, r.ask.bytes);
   Transfer t = in_entry ? move_to_entry(context, r, to)
@@ -155,7 +158,7 @@ Verdict respond_write(EngineContext& context, Qp& qp, const Request& r) noexcept
   note(context, qp, r, t);
   if (!t.source.ok()) return t.source;
   if (t.target.misses_page()) return page_missed(qp);
-  if (!t.target.ok()) return refuse(context, qp, {Syndrome::remote_access, t.target.why});
+  if (!t.target.ok()) return refuse_range(context, qp, to, t.target.why);
   return with_imm ? finish(context, qp, r, wqe) : Verdict::done();
 }
 
@@ -167,7 +170,7 @@ Verdict respond_read(EngineContext& context, Qp& qp, const Request& r) noexcept 
   Transfer t = move_bytes(context.translator, from, r.local, r.ask.bytes);
   note(context, qp, r, t, SignEnd::source);
   if (t.source.misses_page()) return page_missed(qp);
-  if (!t.source.ok()) return refuse(context, qp, {Syndrome::remote_access, t.source.why});
+  if (!t.source.ok()) return refuse_range(context, qp, from, t.source.why);
   if (!t.target.ok()) return t.target;
   return Verdict::done();
 }

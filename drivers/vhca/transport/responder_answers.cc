@@ -36,9 +36,10 @@ bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer&
   if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
   Segment range{p.va, p.length, p.rkey, false};
   uint32_t bad_key = 0;
-  Verdict d = check_list(link.context->translator, answer_range(qp, a, range), p.length, bad_key);
+  const SegmentList asked = answer_range(qp, a, range);
+  Verdict d = check_list(link.context->translator, asked, p.length, bad_key);
   if (d.ok()) return true;
-  answer_refusal(link, qp, refuse(*link.context, qp, {Syndrome::remote_access, d.why}));
+  answer_refusal(link, qp, refuse_range(*link.context, qp, asked, d.why));
   // The requester waits for this answer: to what it has not sent it listens to no refusal.
   qp.rc->nak_psn = p.psn;
   return false;

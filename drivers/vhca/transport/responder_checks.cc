@@ -12,6 +12,7 @@
 #include "vhca/tpt/pinned_copy.hh"
 #include "vhca/tpt/umr_apply.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/qp_error.hh"
 
 namespace kilim::vhca {
@@ -29,6 +30,18 @@ bool let_go(Qp& qp) noexcept {
   return qp.rc && std::exchange(qp.rc->holds_receive, false);
 }
 
+Verdict refuse_for(EngineContext& context, Qp& qp, const SegmentList& asked,
+                   Verdict to_requester) noexcept {
+  context.journal->error(qp.qpn, to_requester.syndrome, 0, qp.rq.ci, to_requester.why);
+  if (context.failures != nullptr) context.failures->request_refused(qp, asked, to_requester);
+  if (qp.type == QpType::uc) return to_requester;
+  to_error(context, qp);
+  raise(
+      context, qp,
+      to_requester.syndrome == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
+  return to_requester;
+}
+
 }  // namespace
 
 void establish(EngineContext& context, Qp& qp) noexcept {
@@ -38,13 +51,12 @@ void establish(EngineContext& context, Qp& qp) noexcept {
 }
 
 Verdict refuse(EngineContext& context, Qp& qp, Verdict to_requester) noexcept {
-  context.journal->error(qp.qpn, to_requester.syndrome, 0, qp.rq.ci, to_requester.why);
-  if (qp.type == QpType::uc) return to_requester;
-  to_error(context, qp);
-  raise(
-      context, qp,
-      to_requester.syndrome == Syndrome::remote_access ? event::qp_access_err : event::qp_req_err);
-  return to_requester;
+  return refuse_for(context, qp, {}, to_requester);
+}
+
+Verdict refuse_range(EngineContext& context, Qp& qp, const SegmentList& asked,
+                     const char* why) noexcept {
+  return refuse_for(context, qp, asked, {Syndrome::remote_access, why});
 }
 
 Verdict admit_write(EngineContext& context, Qp& qp) noexcept {
@@ -75,9 +87,9 @@ SegmentList remote_range(const Qp& qp, const Segment& s, uint8_t right) noexcept
 
 Verdict admit_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
   uint32_t bad_key = 0;
-  Verdict d = check_list(context.translator, remote_range(qp, s, right), s.bytes, bad_key);
-  if (d.ok()) return Verdict::done();
-  return refuse(context, qp, {Syndrome::remote_access, d.why});
+  const SegmentList asked = remote_range(qp, s, right);
+  Verdict d = check_list(context.translator, asked, s.bytes, bad_key);
+  return d.ok() ? Verdict::done() : refuse_range(context, qp, asked, d.why);
 }
 
 Verdict aim_at_srq(EngineContext& context, Qp& target, uint32_t srqn) noexcept {
@@ -94,10 +106,11 @@ Verdict page_missed(const Qp& qp) noexcept {
 }
 
 Verdict page_in_range(EngineContext& context, Qp& qp, const Segment& s, uint8_t right) noexcept {
-  Verdict d = page_in(context.translator, remote_range(qp, s, right), s.bytes);
+  const SegmentList asked = remote_range(qp, s, right);
+  Verdict d = page_in(context.translator, asked, s.bytes);
   if (d.ok()) return Verdict::done();
   if (d.misses_page()) return page_missed(qp);
-  return refuse(context, qp, {Syndrome::remote_access, d.why});
+  return refuse_range(context, qp, asked, d.why);
 }
 
 Verdict find_word(EngineContext& context, Qp& qp, uint32_t rkey, uint64_t va,
@@ -111,8 +124,7 @@ Verdict find_word(EngineContext& context, Qp& qp, uint32_t rkey, uint64_t va,
   const Segment word{va, 8, rkey, false};
   if (d.ok() && piece.paged != nullptr) d = page_in(context.translator, {{&word, 1}, need}, 8);
   if (d.misses_page()) return page_missed(qp);
-  if (!d.ok()) return refuse(context, qp, {Syndrome::remote_access, d.why});
-  return Verdict::done();
+  return d.ok() ? Verdict::done() : refuse_range(context, qp, {{&word, 1}, need}, d.why);
 }
 
 Verdict change_word(EngineContext& context, Qp& qp, const Piece& word, const WordChange& c,

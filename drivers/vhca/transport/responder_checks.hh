@@ -27,6 +27,8 @@ void establish(EngineContext&, Qp&) noexcept;
 // A refused request that used up no receive WQE: the queue goes to ERR and says so by an event. An
 // unreliable connection drops it without a word.
 Verdict refuse(EngineContext&, Qp&, Verdict to_requester) noexcept;
+// It names memory that it may not use: a remote access error.
+Verdict refuse_range(EngineContext&, Qp&, const SegmentList& asked, const char* why) noexcept;
 
 // Whether the queue's attributes allow it; what it refuses is refused already.
 Verdict admit_write(EngineContext&, Qp&) noexcept;

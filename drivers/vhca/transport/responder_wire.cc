@@ -63,11 +63,11 @@ Verdict execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   }
   if (bytes > 0) {
     Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
-    Transfer t = scatter_bytes(context.translator, p.payload.data(), bytes,
-                               remote_range(qp, range, prm::mkey::remote_write));
+    const SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
+    Transfer t = scatter_bytes(context.translator, p.payload.data(), bytes, to);
     report_answered_errors(context, qp, SignEnd::target);
     if (t.target.misses_page()) return page_missed(qp);
-    if (!t.ok()) return refuse(context, qp, {Syndrome::remote_access, t.target.why});
+    if (!t.ok()) return refuse_range(context, qp, to, t.target.why);
     context.journal->translated(w.write_rkey, t.pieces, bytes);
   }
   w.received += bytes;

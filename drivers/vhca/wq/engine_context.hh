@@ -17,6 +17,7 @@
 namespace kilim::vhca {
 
 class Journal;
+class FailureObserver;
 class Observer;
 struct Addresses;
 struct Cq;
@@ -26,9 +27,10 @@ struct EngineContext {
   const Profile* profile = nullptr;
   const Addresses* addresses = nullptr;
   Journal* journal = nullptr;
-  Observer* observer = nullptr;  // null: nobody watches
-  Verdict objection;             // why the last receive WQE was refused (recv.hh)
-  uint64_t now_ns = 0;           // CLOCK_MONOTONIC of this turn; completions carry it
+  Observer* observer = nullptr;         // null: nobody watches
+  FailureObserver* failures = nullptr;  // null: nobody asks why
+  Verdict objection;                    // why the last receive WQE was refused (recv.hh)
+  uint64_t now_ns = 0;                  // CLOCK_MONOTONIC of this turn; completions carry it
   const ObjectTable<Srq>* srqs = nullptr;
   ReadyList* ready = nullptr;  // queues with work
   Translator translator;

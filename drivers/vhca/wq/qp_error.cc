@@ -5,6 +5,7 @@
 #include "kilim/prm/lint_rules.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/recv.hh"
 
 namespace kilim::vhca {
@@ -30,6 +31,19 @@ void end_sends(EngineContext& context, Qp& qp) noexcept {
   context.in_error.push(qp);
   qp.state = QpState::sqe;
   qp.wait = SqWait::none;
+}
+
+// Receive WQEs: the journal's line, and whoever asks why.
+void note_failed_recv(EngineContext& context, const Qp& qp, uint16_t wqe_index,
+                      const Verdict& verdict) noexcept {
+  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe_index,
+                         verdict.why);
+  if (context.failures != nullptr) context.failures->receive_fails(qp, wqe_index, verdict);
+}
+
+void note_flushed(const EngineContext& context, const Qp& qp, bool send,
+                  uint16_t wqe_index) noexcept {
+  if (context.failures != nullptr) context.failures->is_flushed(qp, send, wqe_index);
 }
 
 }  // namespace
@@ -66,12 +80,14 @@ void fatal_qp(EngineContext& context, Qp& qp, const char* why) noexcept {
   if (qp.broken) return;
   qp.broken = true;
   context.journal->error(qp.qpn, prm::Syndrome::none, 0, qp.sq.ci, why);
+  if (context.failures != nullptr) context.failures->queue_breaks(qp, why);
   raise(context, qp, event::qp_fatal);
 }
 
 void fail_send(EngineContext& context, Qp& qp, const SendWqe& wqe, Verdict verdict) noexcept {
   context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe.index,
                          verdict.why);
+  if (context.failures != nullptr) context.failures->send_fails(qp, wqe, verdict);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   // The first error says what went wrong: its entry comes before those of what is flushed.
@@ -88,8 +104,7 @@ void fail_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdi
 
 bool drop_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
   consume_recv(context, qp);
-  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe_index,
-                         verdict.why);
+  note_failed_recv(context, qp, wqe_index, verdict);
   return complete_failed_recv(context, qp, wqe_index, verdict.syndrome);
 }
 
@@ -98,8 +113,7 @@ void fail_refused_recv(EngineContext& context, Qp& qp, uint16_t wqe_index) noexc
 }
 
 void fail_taken_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
-  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe_index,
-                         verdict.why);
+  note_failed_recv(context, qp, wqe_index, verdict);
   const bool told = complete_failed_recv(context, qp, wqe_index, verdict.syndrome);
   to_error(context, qp);
   if (!told) fatal_qp(context, qp, "the CQ of a receive queue is in error");
@@ -128,6 +142,7 @@ std::size_t flush_sends(EngineContext& context, Qp& qp, std::size_t budget) noex
       break;
     }
     qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
+    note_flushed(context, qp, true, wqe.index);
     if (!complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se}))
       fatal_qp(context, qp, "the CQ of a send queue is in error");
   }
@@ -137,6 +152,7 @@ std::size_t flush_sends(EngineContext& context, Qp& qp, std::size_t budget) noex
 bool flush_held(EngineContext& context, Qp& qp) noexcept {
   if (!qp.rc || !qp.rc->holds_receive) return true;
   qp.rc->holds_receive = false;
+  note_flushed(context, qp, false, qp.rc->held.index);
   return complete_failed_recv(context, qp, qp.rc->held.index, prm::Syndrome::wr_flush);
 }
 
@@ -146,6 +162,7 @@ std::size_t flush_recvs(EngineContext& context, Qp& qp, std::size_t budget) noex
   for (; done < budget && !qp.broken && waiting > 0; done++, waiting--) {
     uint16_t index = qp.rq.ci;
     consume_recv(context, qp);
+    note_flushed(context, qp, false, index);
     if (!complete_failed_recv(context, qp, index, prm::Syndrome::wr_flush))
       fatal_qp(context, qp, "the CQ of a receive queue is in error");
   }

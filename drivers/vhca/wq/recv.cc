@@ -12,6 +12,7 @@
 #include "kilim/prm/lint_rules.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/memory/dma.hh"
+#include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
@@ -110,6 +111,21 @@ RecvTake peek_recv(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept 
   return take;
 }
 
+bool read_recv(const Qp& qp, uint16_t index, RecvWqe& wqe) noexcept {
+  const bool shared = qp.srq != nullptr;
+  const uint32_t wqes = shared ? qp.srq->spec.wqes : qp.rq.wqes;
+  if (wqes == 0) return false;
+  const uint32_t shift = shared ? qp.srq->spec.wqe_shift : qp.rq.shift;
+  RawWqe raw;
+  const std::size_t bytes = std::min(std::size_t{1} << shift, sizeof(raw));
+  const uint64_t base = shared ? qp.srq->spec.buf.value() : qp.rq.base;
+  if (!dma::copy_in(raw.data(), Va{base + (uint64_t{index & (wqes - 1)} << shift)}, bytes))
+    return false;
+  wqe.index = index;
+  const bool has_head = shared || qp.spec.rq_signature || qp.rq.striding();
+  return decode(raw, has_head ? 1 : 0, bytes / sizeof(raw[0]), wqe);
+}
+
 void consume_recv(EngineContext& context, Qp& qp) noexcept {
   if (qp.srq == nullptr) {
     qp.rq.ci++;
@@ -143,8 +159,10 @@ Access recv_access(const Qp& qp) noexcept {
 
 Verdict scatter_to_recv(EngineContext& context, const Qp& qp, const RecvWqe& wqe,
                         const std::byte* payload, uint64_t bytes) noexcept {
-  if (bytes > wqe.room)
+  if (bytes > wqe.room) {
+    note_too_long(context, qp, bytes);
     return {prm::Syndrome::local_length, "the frame is longer than the receive request"};
+  }
   SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
   Transfer t = scatter_bytes(context.translator, payload, bytes, to);
   if (t.ok()) {

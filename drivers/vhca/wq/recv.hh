@@ -22,6 +22,8 @@ enum class RecvTake : uint8_t { ok, empty, fault, refused };
 RecvTake peek_recv(EngineContext&, const Qp&, RecvWqe&) noexcept;
 // The peeked WQE is used up.
 void consume_recv(EngineContext&, Qp&) noexcept;
+// One that has left its ring, as it still lies there. False: it cannot be read.
+bool read_recv(const Qp&, uint16_t index, RecvWqe&) noexcept;
 // Receive WQEs waiting on the ring of its own; 0 as well where the record is gone.
 uint32_t recv_waiting(const Qp&) noexcept;
 // The event of a shared queue that runs low, if it is wanted and due.

@@ -23,7 +23,8 @@ constexpr struct {
             {"lint", "warn"},       {"order", "weak:7"},
             {"profile", "vf"},      {"gid", "fd00::1"},
             {"ip", "10.0.0.1/24"},  {"mac", "02:4b:4c:00:00:01"},
-            {"seed", "5"},          {"journal", "/tmp/j"}};
+            {"seed", "5"},          {"journal", "/tmp/j"},
+            {"explain", "on"}};
 
 void each_sets_its_own() {
   EQUAL(std::size(good), device_words().size());
@@ -57,6 +58,7 @@ void a_text_has_them_all() {
   wanted.journal = "/tmp/j";
   wanted.progress = Progress::thread;
   wanted.lint = "warn";
+  wanted.explain = "on";
   wanted.order = "weak:7";
   wanted.fatal_at = 9;
   wanted.failing = "wqe@7+100";
@@ -79,6 +81,7 @@ constexpr struct {
            {"lnt=warn", "(is 'lint' meant?)"},
            {"speed=9", "known are name= wire= netdev= progress="},
            {"lint=yes", "off, warn or error"},
+           {"explain=yes", "on or off"},
            {"lint=warn,lint=warn", "given twice"},
            {"name=a,name=b", "given twice"},
            {"name=a b", "1 to 32 letters"},

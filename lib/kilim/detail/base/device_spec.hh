@@ -43,6 +43,9 @@ struct DeviceSpec {
   // "strict", "weak", "weak:SEED", ..., see vhca/core/order.hh; empty: what KILIM_VHCA_ORDER says,
   // else strict.
   std::string order;
+  // "on" or "off": whether it says on stderr why a request failed or a verb was refused; empty:
+  // what the environment's KILIM_VHCA_EXPLAIN says, else off.
+  std::string explain;
   // The device dies (IBV_EVENT_DEVICE_FATAL) at this send request, counted from 1; 0: never.
   uint64_t fatal_at = 0;
   // Send requests that fail by themselves, "wqe@N" or "wqe@N+M" (vhca/core/request_faults.hh);

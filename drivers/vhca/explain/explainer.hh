@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Says why a request failed: a sentence on standard error when its error entry is written, once a
+// queue and cause, and the same as a line of the journal. Owner: the adapter, where it was asked
+// for; its lock held in every call. Never allocates, changes nothing of what it looks at.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "kilim/prm/text.hh"
+#include "vhca/core/object_table.hh"
+#include "vhca/core/profile.hh"
+#include "vhca/explain/key_cause.hh"
+#include "vhca/explain/told.hh"
+#include "vhca/wq/failure_observer.hh"
+#include "vhca/wq/recv_wqe.hh"
+
+namespace kilim::vhca {
+
+class Journal;
+
+class Explainer final : public FailureObserver {
+ public:
+  struct Around {
+    const char* device;
+    Journal* journal;
+    const KeyTable* keys;
+    const Profile* profile;
+    const ObjectTable<Qp>* qps;
+  };
+  explicit Explainer(const Around& around) noexcept : around_(around) {}
+
+  // explain/sends.cc
+  void send_fails(const Qp&, const SendWqe&, const Verdict&) noexcept override;
+  // explain/receives.cc
+  void receive_fails(const Qp&, uint16_t wqe_index, const Verdict&) noexcept override;
+  void message_too_long(const Qp&, uint64_t bytes) noexcept override;
+  void request_refused(const Qp&, const SegmentList& asked, const Verdict&) noexcept override;
+  // explain/explainer.cc
+  void is_flushed(const Qp&, bool send, uint16_t wqe_index) noexcept override;
+  void queue_breaks(const Qp&, const char* why) noexcept override;
+
+  // A key is about to be destroyed.
+  void key_ends(const Mkey& m) noexcept { freed_.add(m); }
+  // A verb is refused; `sentence` opens with its name, `cause` lives for ever.
+  void verb_fails(const char* cause, std::string_view sentence) noexcept;
+  // What has been counted, on standard error; nothing where nothing has failed.
+  void sum_up() noexcept;
+  [[nodiscard]] uint64_t failures() const noexcept { return told_.all(); }
+  [[nodiscard]] uint64_t flushed() const noexcept { return flushed_; }
+
+ private:
+  // The memory that a sentence is about, for the journal; all zero: none.
+  struct About {
+    uint32_t queue = 0;
+    uint16_t index = 0;
+    uint32_t key = 0;
+    uint64_t at = 0, bytes = 0;
+  };
+  void put_send_cause(prm::Text&, const Qp&, const SendWqe&, const Verdict&, About&) noexcept;
+  bool put_own_memory(prm::Text&, const Qp&, const SendWqe&, About&) noexcept;
+  void put_remote(prm::Text&, const Qp&, const SendWqe&, const Verdict&, About&) noexcept;
+  void put_no_answer(prm::Text&, const Qp&) noexcept;
+  bool put_loopback_peer(prm::Text&, const Qp&) noexcept;
+  void put_changed_key(prm::Text&, const Qp&, const SendWqe&, const Verdict&, About&) noexcept;
+  // The first segment of the list that is refused; false: none is.
+  bool put_list(prm::Text&, const SegmentList&, uint64_t bytes, About&) noexcept;
+  void tell(const About&, bool news, std::string_view sentence) noexcept;
+
+  Around around_;
+  Told told_;
+  FreedKeys freed_;
+  uint64_t flushed_ = 0;
+  uint32_t long_queue_ = 0;  // of message_too_long()
+  uint64_t long_bytes_ = 0;
+};
+
+// "queue 0x41, WQE 3 (RDMA_WRITE): ".
+void put_place(prm::Text&, const Qp&, uint16_t wqe_index, const char* what) noexcept;
+const char* name_of(QpState) noexcept;
+
+}  // namespace kilim::vhca

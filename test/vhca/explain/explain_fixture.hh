@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// For tests of what the device explains: two queues that say why, keys of all kinds of trouble, and
+// standard error as a text. Owner: one test case.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ut.hh"
+#include "vhca/hca/hca.hh"
+#include "vhca_fixture.hh"
+
+namespace kilim::vhca::test {
+
+inline RigShape explained(bool on = true) {
+  RigShape shape;
+  shape.explain = on;
+  return shape;
+}
+
+struct ExplainBench : Rig {
+  explicit ExplainBench(const RigShape& shape = explained()) : Rig(shape) {
+    good_src = reg(src, rw_access);
+    good = reg(dst, rw_access);
+    read_only = reg(dst, access::remote_read);
+    const MrSpec foreign{*alloc_pd(*hca), dst.va(), dst.size(), Iova{dst.at(0)}, rw_access};
+    other_pd = *reg_mr(*hca, foreign);
+    freed = reg(dst, rw_access).rkey.value();
+    EQUAL(dereg_mr(*hca, MkeyIndex{freed >> 8}), 0);
+    stale = (good.rkey.value() & ~0xffu) | ((good.rkey.value() + 1) & 0xff);
+    invalid = make_key(4);
+  }
+
+  // A WRITE from one local key to one remote one.
+  Wqe write(uint32_t lkey, uint32_t rkey, uint32_t bytes = 64) {
+    Wqe w(Opcode::rdma_write);
+    w.raddr(dst.at(0), rkey).data(src.at(0), bytes, lkey);
+    return w;
+  }
+  Wqe write_from(uint32_t lkey) { return write(lkey, good.rkey.value()); }
+  Wqe write_to(uint32_t rkey) { return write(good_src.lkey.value(), rkey); }
+  // One SEND into a receive of `bytes` bytes under a key.
+  Wqe send_into(uint32_t bytes, uint32_t lkey) {
+    b.recv(dst.at(0), bytes, lkey);
+    return Wqe(Opcode::send).data(src.at(0), 64, good_src.lkey.value());
+  }
+  // The key of a list whose second entry names a key that does not exist.
+  uint32_t broken_list() {
+    const uint32_t key = make_key(4);
+    const std::array<prm::Klm, 2> list = {klm(src.at(0), 32, good_src.lkey.value()),
+                                          klm(src.at(64), 32, 0x66666600)};
+    UmrShape shape;
+    shape.len = 64;
+    EQUAL(run_one(a, umr_wqe(key, shape, list)).syndrome, Syndrome::none);
+    return key;
+  }
+
+  Pages src{8192}, dst{8192};
+  MrKeys good_src{}, good{}, read_only{}, other_pd{};
+  uint32_t freed = 0, stale = 0, invalid = 0;
+};
+
+// Standard error in a file while f() runs.
+template <typename F>
+std::string stderr_of(F f) {
+  const int file = ::memfd_create("stderr", 0);
+  CU_ASSERT_FATAL(file >= 0);
+  const int saved = ::dup(STDERR_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  f();
+  ::dup2(saved, STDERR_FILENO);
+  ::close(saved);
+  std::string text(100000, '\0');
+  const ssize_t n = ::pread(file, text.data(), text.size(), 0);
+  ::close(file);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+inline std::size_t lines_of(const std::string& text) {
+  std::size_t n = 0;
+  for (const char c : text) n += c == '\n' ? 1 : 0;
+  return n;
+}
+
+// "0x1f".
+inline std::string hex(uint64_t n) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%#llx", static_cast<unsigned long long>(n));
+  return text;
+}
+
+inline void says(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) std::printf("\n    no '%s' in: %s", part.c_str(), text.c_str());
+  CU_ASSERT(found);
+}
+
+}  // namespace kilim::vhca::test
