@@ -81,7 +81,7 @@ void Explainer::sum_up() noexcept {
   if (told_.all() == 0 && flushed_ == 0) return;
   std::array<char, 512> buffer;
   prm::Text t{buffer};
-  t.dec(told_.all()).put(" failures of ").dec(told_.sentences()).put(" causes, and ");
+  t.dec(told_.all()).put(" failures and refusals of ").dec(told_.sentences()).put(" causes, and ");
   t.dec(flushed_).put(" requests flushed");
   if (told_.untold() != 0) t.put("; ").dec(told_.untold()).put(" were only counted");
   write_explanation(around_.device, t.view());
@@ -89,7 +89,8 @@ void Explainer::sum_up() noexcept {
     if (r.count == 1) return;
     std::array<char, 512> line;
     prm::Text text{line};
-    text.put("queue ").hex(r.queue).put(": ").dec(r.count).put(" times: ").put(r.cause);
+    if (r.queue != 0) text.put("queue ").hex(r.queue).put(": ");
+    text.dec(r.count).put(" times: ").put(r.cause);
     write_explanation(around_.device, text.view());
   });
 }

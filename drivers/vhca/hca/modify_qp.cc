@@ -6,6 +6,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/scheduler.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/transport/rendezvous.hh"
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wq/qp_error.hh"
@@ -20,22 +21,31 @@ bool connected(QpType t) noexcept {
 }
 
 // What the table does not say: ranges of the attributes.
-int check_values(const Hca& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
-  auto given = [&](uint32_t bit) { return (mask & bit) != 0; };
-  auto ports = static_cast<uint8_t>(std::max<std::size_t>(1, h.config.wires.size()));
-  if (given(qp_mask::port) && (a.port == 0 || a.port > ports)) return -EINVAL;
-  if (given(qp_mask::pkey_index) && a.pkey_index != 0) return -EINVAL;
-  if (given(qp_mask::path_mtu) && (a.path_mtu < 1 || a.path_mtu > 5)) return -EINVAL;
-  if (given(qp_mask::max_rd_atomic) && a.max_rd_atomic > h.config.profile.max_rd_atomic)
-    return -EINVAL;
-  if (given(qp_mask::max_dest_rd_atomic) && a.max_dest_rd_atomic > h.config.profile.max_rd_atomic)
-    return -EINVAL;
-  if (given(qp_mask::alt_path)) return -EINVAL;  // there is no automatic path migration
+int check_values(Hca& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+  const auto given = [&](uint32_t bit) { return (mask & bit) != 0; };
+  const auto no = [&](const Refused& r) { return refuse_verb(h, -EINVAL, r); };
+  const auto ports = static_cast<uint8_t>(std::max<std::size_t>(1, h.config.wires.size()));
+  const uint32_t depth = h.config.profile.max_rd_atomic;
+  constexpr uint8_t last_mtu = 5;
+  if (given(qp_mask::port) && (a.port == 0 || a.port > ports))
+    return no({VerbRefusal::modify_port, a.port, ports});
+  if (given(qp_mask::pkey_index) && a.pkey_index != 0)
+    return no({VerbRefusal::modify_pkey, a.pkey_index, 0});
+  if (given(qp_mask::path_mtu) && (a.path_mtu < 1 || a.path_mtu > last_mtu))
+    return no({VerbRefusal::modify_mtu, a.path_mtu, last_mtu});
+  if (given(qp_mask::max_rd_atomic) && a.max_rd_atomic > depth)
+    return no({VerbRefusal::modify_rd_atomic, a.max_rd_atomic, depth});
+  if (given(qp_mask::max_dest_rd_atomic) && a.max_dest_rd_atomic > depth)
+    return no({VerbRefusal::modify_dest_rd_atomic, a.max_dest_rd_atomic, depth});
+  // There is no automatic path migration.
+  if (given(qp_mask::alt_path)) return no({VerbRefusal::modify_alt_path});
   if (!given(qp_mask::path) || !connected(qp.type)) return 0;
   // RoCE has no addresses but GIDs.
-  if (!a.path.is_global) return h.config.profile.lid != 0 ? 0 : -EINVAL;
+  if (!a.path.is_global)
+    return h.config.profile.lid != 0 ? 0 : no({VerbRefusal::modify_not_global});
   Gid own;
-  return port_gid(h.addresses, a.path.sgid_index, own) ? 0 : -EINVAL;
+  if (port_gid(h.addresses, a.path.sgid_index, own)) return 0;
+  return no({VerbRefusal::modify_sgid, a.path.sgid_index, a.path.port});
 }
 
 void store_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
@@ -114,9 +124,12 @@ int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
   Qp* found = h.qps.at(qpn.value());
   if (found == nullptr) return -EINVAL;
   Qp& qp = *found;
-  if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state) return -EINVAL;
+  if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state)
+    return refuse_verb(h, -EINVAL,
+                       {VerbRefusal::modify_cur_state, static_cast<uint64_t>(a.cur_state),
+                        static_cast<uint64_t>(qp.state)});
   QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
-  if (!transition_allowed(qp.type, qp.state, to, mask)) return -EINVAL;
+  if (!transition_allowed(qp.type, qp.state, to, mask)) return refuse_transition(h, qp, to, mask);
   if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
   store_values(qp, a, mask);
   // Each request on a dynamic connection has its own way.

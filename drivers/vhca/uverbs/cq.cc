@@ -10,6 +10,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -68,8 +69,13 @@ MiniFormat mini_format(const mlx5_ib_create_cq& cmd) {
 Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r) {
   constexpr uint32_t known =
       IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-  if (q.comp_vector != 0 || (q.flags & ~known) != 0) return Error{EINVAL};
-  if (q.cqe == 0 || q.cqe > context.hca.config.profile.max_cqe) return Error{EINVAL};
+  Hca& h = context.hca;
+  const uint32_t max_cqe = h.config.profile.max_cqe;
+  if (q.comp_vector != 0)
+    return Error{-refuse_verb(h, -EINVAL, {VerbRefusal::cq_vector, q.comp_vector, 1})};
+  if ((q.flags & ~known) != 0) return Error{EINVAL};
+  if (q.cqe == 0 || q.cqe > max_cqe)
+    return Error{-refuse_verb(h, -EINVAL, {VerbRefusal::cq_entries, q.cqe, max_cqe})};
   mlx5_ib_create_cq cmd;
   if (int err = check_driver_part(r, context.hca.config.profile, cmd); err != 0) return Error{-err};
   auto made = std::make_unique<CqObject>();

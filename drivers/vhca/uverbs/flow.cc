@@ -13,6 +13,7 @@
 #include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/counters.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -37,15 +38,17 @@ constexpr uint32_t flags_end = 1u << 3;
 constexpr uint16_t last_priority = 15;
 constexpr uint32_t max_specs = 10;
 
-int check(const ib_uverbs_flow_attr& a) {
-  if (a.flags >= flags_end || a.num_of_specs > max_specs ||
-      a.size > max_specs * sizeof(ib_uverbs_flow_spec_ipv6) || a.reserved[0] != 0 ||
-      a.reserved[1] != 0)
+int check(Hca& h, const ib_uverbs_flow_attr& a) {
+  if (a.num_of_specs > max_specs)
+    return refuse_verb(h, -EINVAL, {VerbRefusal::flow_specs, a.num_of_specs, max_specs});
+  if (a.flags >= flags_end || a.size > max_specs * sizeof(ib_uverbs_flow_spec_ipv6) ||
+      a.reserved[0] != 0 || a.reserved[1] != 0)
     return -EINVAL;
   if (a.type > static_cast<uint32_t>(FlowSpec::Type::sniffer)) return -EINVAL;
-  if (a.priority > last_priority) return -ENOSPC;
+  if (a.priority > last_priority)
+    return refuse_verb(h, -ENOSPC, {VerbRefusal::flow_priority, a.priority, last_priority});
   // Rules that do not trap, and rules of what leaves, are not there.
-  return a.flags != 0 ? -EOPNOTSUPP : 0;
+  return a.flags == 0 ? 0 : refuse_verb(h, -EOPNOTSUPP, {VerbRefusal::flow_flags, a.flags, 0});
 }
 
 // What a request asks for.
@@ -125,8 +128,9 @@ int set_protocol(FlowSpec& spec, uint8_t value, uint8_t mask) {
 }
 
 // Time to live and flags of fragments are not matched by the card's tables that mlx5_ib uses.
-int take_ipv4(const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
-  if (s.mask.ttl != 0 || s.mask.flags != 0) return -EOPNOTSUPP;
+int take_ipv4(Hca& h, const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
+  if (s.mask.ttl != 0 || s.mask.flags != 0)
+    return refuse_verb(h, -EOPNOTSUPP, {VerbRefusal::flow_ttl, s.mask.ttl, s.mask.flags});
   spec.ip_version = 4;
   const ib_uverbs_flow_ipv4_filter* from[] = {&s.val, &s.mask};
   FlowIp* to[] = {&spec.ip, &spec.ip_mask};
@@ -138,8 +142,9 @@ int take_ipv4(const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
   return set_protocol(spec, s.val.proto, s.mask.proto);
 }
 
-int take_ipv6(const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
-  if (s.mask.hop_limit != 0) return -EOPNOTSUPP;
+int take_ipv6(Hca& h, const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
+  if (s.mask.hop_limit != 0)
+    return refuse_verb(h, -EOPNOTSUPP, {VerbRefusal::flow_hop_limit, s.mask.hop_limit, 0});
   if (s.mask.reserved != 0) return -EINVAL;
   spec.ip_version = 6;
   const ib_uverbs_flow_ipv6_filter* from[] = {&s.val, &s.mask};
@@ -161,7 +166,9 @@ int take_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& sp
 }
 
 // What becomes of the frame. The handle of what counts is kept for later.
-int take_action(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h, Wanted& w) {
+// NOLINTNEXTLINE(readability-function-size): five parameters and the adapter
+int take_action(Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+                Wanted& w) {
   if (h.type == spec_drop) {
     w.spec.drops = true;
     return h.size == sizeof(ib_uverbs_flow_spec_action_drop) ? 0 : -EINVAL;
@@ -176,11 +183,13 @@ int take_action(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hd
   }
   w.spec.tags = true;
   w.spec.tag = s.tag_id;
-  return s.tag_id < 1u << 24 ? 0 : -EINVAL;
+  constexpr uint32_t tags = 1u << 24;
+  if (s.tag_id < tags) return 0;
+  return refuse_verb(hca, -EINVAL, {VerbRefusal::flow_tag, s.tag_id, tags});
 }
 
 // One layer each: a second spec of the same layer is refused.
-int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+int parse_spec(Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
                FlowSpec& spec) {
   if (h.type == spec_eth && !spec.has_eth) {
     ib_uverbs_flow_spec_eth s;
@@ -191,19 +200,19 @@ int parse_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr
   if (h.type == spec_ipv4 && spec.ip_version == 0) {
     ib_uverbs_flow_spec_ipv4 s;
     int err = read_spec(in, at, h.size, s);
-    return err != 0 ? err : take_ipv4(s, spec);
+    return err != 0 ? err : take_ipv4(hca, s, spec);
   }
   if (h.type == spec_ipv6 && spec.ip_version == 0) {
     ib_uverbs_flow_spec_ipv6 s;
     int err = read_spec(in, at, h.size, s);
-    return err != 0 ? err : take_ipv6(s, spec);
+    return err != 0 ? err : take_ipv6(hca, s, spec);
   }
   if ((h.type == spec_tcp || h.type == spec_udp) && spec.l4_protocol == 0) {
     ib_uverbs_flow_spec_tcp_udp s;
     int err = read_spec(in, at, h.size, s);
     return err != 0 ? err : take_ports(h.type, s, spec);
   }
-  return -EOPNOTSUPP;
+  return refuse_verb(hca, -EOPNOTSUPP, {VerbRefusal::flow_layer_twice, h.type});
 }
 
 // Linux fs.c, parse_flow_attr(), IB_FLOW_SPEC_VXLAN_TUNNEL and IB_FLOW_SPEC_GRE: a VXLAN spec
@@ -237,23 +246,25 @@ bool names_tunnel(uint32_t type) {
 }
 
 // Whatever a spec matches.
-int parse_match(const Context& context, const InBuffer& in, std::size_t at,
-                ib_uverbs_flow_spec_hdr h, Wanted& w) {
-  if (!names_tunnel(h.type)) return parse_spec(in, at, h, w.spec);
+int parse_match(Context& context, const InBuffer& in, std::size_t at, ib_uverbs_flow_spec_hdr h,
+                Wanted& w) {
+  if (!names_tunnel(h.type)) return parse_spec(context.hca, in, at, h, w.spec);
   if (!context.hca.config.profile.tunnels) return -EOPNOTSUPP;
   if (h.type == spec_vxlan || h.type == spec_gre) return parse_tunnel_spec(in, at, h, w);
   w.deep = true;
   h.type &= ~inner;
-  return parse_spec(in, at, h, w.inner);
+  return parse_spec(context.hca, in, at, h, w.inner);
 }
 
 // An Ethernet type that is named, whole, must be that of the IP layer that is, or one of MPLS
 // (Linux fs.c, is_valid_ethertype()).
-int check_layers(const FlowSpec& s) {
+int check_layers(Hca& h, const FlowSpec& s) {
   if (s.ip_version == 0 || s.ether_type_mask == 0) return 0;
-  const bool fits = s.ether_type == (s.ip_version == 4 ? type_ipv4 : type_ipv6) ||
-                    s.ether_type == type_mpls || s.ether_type == type_mpls_group;
-  return fits && s.ether_type_mask == 0xffff ? 0 : -EINVAL;
+  const uint16_t wanted = s.ip_version == 4 ? type_ipv4 : type_ipv6;
+  const bool fits =
+      s.ether_type == wanted || s.ether_type == type_mpls || s.ether_type == type_mpls_group;
+  if (fits && s.ether_type_mask == 0xffff) return 0;
+  return refuse_verb(h, -EINVAL, {VerbRefusal::flow_ether_type, s.ether_type, wanted});
 }
 
 bool is_action(uint32_t type) {
@@ -275,23 +286,22 @@ int check_length(const InBuffer& in, std::size_t specs) {
 }
 
 // The specs behind the command; their sizes must add up.
-int parse_specs(const Context& context, const InBuffer& in, const ib_uverbs_flow_attr& a,
-                Wanted& w) {
+int parse_specs(Context& context, const InBuffer& in, const ib_uverbs_flow_attr& a, Wanted& w) {
   std::size_t at = specs_at;
   const std::size_t end = at + a.size;
   for (unsigned i = 0; i < a.num_of_specs; i++) {
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
     if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
-    const int err =
-        is_action(h.type) ? take_action(in, at, h, w) : parse_match(context, in, at, h, w);
+    const int err = is_action(h.type) ? take_action(context.hca, in, at, h, w)
+                                      : parse_match(context, in, at, h, w);
     if (err != 0) return err;
     at += h.size;
   }
   if (int err = check_actions(w.spec); err != 0) return err;
   if (at != end) return -EINVAL;
-  if (int err = check_layers(w.inner); err != 0) return err;
-  if (int err = check_layers(w.spec); err != 0 || !w.deep) return err;
+  if (int err = check_layers(context.hca, w.inner); err != 0) return err;
+  if (int err = check_layers(context.hca, w.spec); err != 0 || !w.deep) return err;
   use_buffer(w.spec, w.inner, w.tunnel, w.tunnel_mask);
   return 0;
 }
@@ -331,11 +341,16 @@ int cmd_create_flow(Context& context, const Request& r) {
   ib_uverbs_create_flow cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   if (cmd.comp_mask != 0) return -EINVAL;
-  if (int err = check(cmd.flow_attr); err != 0) return err;
+  Hca& h = context.hca;
+  if (int err = check(h, cmd.flow_attr); err != 0) return err;
   if (int err = check_length(r.in, cmd.flow_attr.size); err != 0) return err;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
-  if (qp == nullptr || qp->type != QpType::raw_packet) return -EINVAL;
-  if (!has_port(context.hca, cmd.flow_attr.port)) return -EINVAL;
+  if (qp == nullptr) return -EINVAL;
+  if (qp->type != QpType::raw_packet)
+    return refuse_verb(h, -EINVAL, {VerbRefusal::flow_not_raw, qp->qpn.value()});
+  const uint32_t port = cmd.flow_attr.port;
+  if (!has_port(h, port))
+    return refuse_verb(h, -EINVAL, {VerbRefusal::flow_port, port, port_count(h)});
   Wanted w;
   w.spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
   w.spec.priority = cmd.flow_attr.priority;

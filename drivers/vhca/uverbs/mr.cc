@@ -5,8 +5,10 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
+#include <sys/resource.h>
 
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -30,6 +32,33 @@ int check(const ib_uverbs_reg_mr& cmd, bool odp) {
   if ((cmd.access_flags & access::on_demand) != 0 && !odp) return -EOPNOTSUPP;
   if (cmd.length == 0 || cmd.start + cmd.length < cmd.start) return -EINVAL;
   return 0;
+}
+
+// The reason of check(), in its order, for what has one.
+int refuse(Hca& h, int err, const ib_uverbs_reg_mr& cmd) {
+  constexpr uint64_t in_page = 4095;
+  const uint32_t rights = cmd.access_flags;
+  const auto no = [&](const Refused& r) { return refuse_verb(h, err, r); };
+  if ((cmd.start & in_page) != (cmd.hca_va & in_page))
+    return no({VerbRefusal::mr_iova, cmd.hca_va, cmd.start});
+  if ((rights & (access::remote_write | access::remote_atomic)) != 0 &&
+      (rights & access::local_write) == 0)
+    return no({VerbRefusal::mr_remote_needs_local, rights, access::local_write});
+  if ((rights & ~mr_known_access) != 0)
+    return no({VerbRefusal::mr_access, rights, mr_known_access});
+  if (err == -EOPNOTSUPP) return no({VerbRefusal::mr_odp, rights, 0});
+  if (cmd.length == 0) return no({VerbRefusal::mr_empty, 0, 1});
+  return no({VerbRefusal::mr_wraps, cmd.start, cmd.length});
+}
+
+// What the kernel would say of the memory itself.
+int refuse_memory(Hca& h, int err, const ib_uverbs_reg_mr& cmd) {
+  rlimit limit{};
+  if (err == -ENOMEM || err == -EPERM) {
+    (void)::getrlimit(RLIMIT_MEMLOCK, &limit);
+    return refuse_verb(h, err, {VerbRefusal::mr_locked, cmd.length, limit.rlim_cur});
+  }
+  return refuse_verb(h, err, {VerbRefusal::mr_unmapped, cmd.start, cmd.length});
 }
 
 int destroy_mr(Context& context, Bundle& b) {
@@ -96,15 +125,17 @@ int MrObject::release(Context& context) {
 int cmd_reg_mr(Context& context, const Request& r) {
   ib_uverbs_reg_mr cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  if (int err = check(cmd, context.hca.config.profile.odp); err != 0) return err;
+  Hca& h = context.hca;
+  if (int err = check(cmd, h.config.profile.odp); err != 0) return refuse(h, err, cmd);
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr) return -EINVAL;
   Pin pin;
   const bool pinned = (cmd.access_flags & access::on_demand) == 0;
-  if (int err = pinned ? pin.take(Va{cmd.start}, cmd.length) : 0; err != 0) return err;
+  if (int err = pinned ? pin.take(Va{cmd.start}, cmd.length) : 0; err != 0)
+    return refuse_memory(h, err, cmd);
   Result<MrKeys> keys =
-      reg_mr(context.hca, {pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
-  if (!keys) return -keys.error().code;
+      reg_mr(h, {pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
+  if (!keys) return refuse_memory(h, -keys.error().code, cmd);
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
   made->start = cmd.start;

@@ -11,6 +11,7 @@
 
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -21,6 +22,7 @@ namespace {
 constexpr uint8_t last_state = static_cast<uint8_t>(QpState::err);
 // What fits into a queue pair's context: nobody checks before, the rest falls off.
 constexpr uint8_t timer_bits = 0x1f, retry_bits = 0x7;
+constexpr uint8_t last_rate = 22;
 
 QpAttr attr_of(const ib_uverbs_modify_qp& c) {
   QpAttr a;
@@ -47,25 +49,36 @@ QpAttr attr_of(const ib_uverbs_modify_qp& c) {
 
 // IBV_RATE_*: 0 is the port's own; 1 was never given, and 600 Gb/s is the last that mlx5_ib knows.
 bool is_rate(uint8_t rate) {
-  constexpr uint8_t lowest = 2, highest = 22;
-  return rate == 0 || (rate >= lowest && rate <= highest);
+  constexpr uint8_t lowest = 2;
+  return rate == 0 || (rate >= lowest && rate <= last_rate);
+}
+
+// Why a path leads nowhere (uverbs/path.hh).
+int refuse_path(Hca& h, int err, const QpAttr::Path& path) {
+  if (err == -EHOSTUNREACH)
+    return refuse_verb(h, err, {VerbRefusal::modify_no_route, 0, path.port});
+  if (!path.is_global) return refuse_verb(h, err, {VerbRefusal::modify_not_global});
+  return refuse_verb(h, err, {VerbRefusal::modify_sgid, path.sgid_index, path.port});
 }
 
 // The port that the path leaves by must be the queue's own.
 int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
-  if (!has_port(context.hca, c.dest.port_num)) return -EINVAL;
+  Hca& h = context.hca;
+  const Refused other_port{VerbRefusal::modify_path_port, c.dest.port_num, port_count(h)};
+  if (!has_port(h, c.dest.port_num)) return refuse_verb(h, -EINVAL, other_port);
   if ((c.attr_mask & qp_mask::state) != 0 && a.state == QpState::rtr) {
-    Result<QpAttr> now = query_qp(context.hca, qp.qpn);
-    if (!now || now->port != c.dest.port_num) return -EINVAL;
+    Result<QpAttr> now = query_qp(h, qp.qpn);
+    if (!now || now->port != c.dest.port_num) return refuse_verb(h, -EINVAL, other_port);
   } else if ((c.attr_mask & qp_mask::port) != 0 && c.dest.port_num != c.port_num) {
-    return -EINVAL;
+    return refuse_verb(h, -EINVAL, other_port);
   }
   // Linux drivers/infiniband/core/verbs.c, _ib_modify_qp(): ib_resolve_eth_dmac() is for connected
   // queues, which those of dynamic connections are not: their path may lead nowhere.
   const bool dynamic = qp.type == QpType::dci || qp.type == QpType::dct;
-  const int err = dynamic ? check_source(context.hca, a.path) : resolve_path(context.hca, a.path);
-  if (err != 0) return err;
-  return is_rate(a.path.static_rate) ? 0 : -EINVAL;
+  const int err = dynamic ? check_source(h, a.path) : resolve_path(h, a.path);
+  if (err != 0) return refuse_path(h, err, a.path);
+  if (is_rate(a.path.static_rate)) return 0;
+  return refuse_verb(h, -EINVAL, {VerbRefusal::modify_rate, a.path.static_rate, last_rate});
 }
 
 // ib_uverbs leaves out what the half of an XRC connection has no use for.
@@ -79,9 +92,11 @@ uint32_t mask_for(QpType type, uint32_t mask) {
 
 // Automatic path migration is not reported. On Ethernet ib_core knows no other path; that a queue
 // pair is on the path that it has may be said.
-int check_migration(const Profile& p, const ib_uverbs_modify_qp& c) {
+int check_migration(Hca& h, const ib_uverbs_modify_qp& c) {
   constexpr uint8_t migrated = 0;  // IB_MIG_MIGRATED
-  if ((c.attr_mask & qp_mask::alt_path) != 0) return p.lid == 0 ? -EINVAL : -EOPNOTSUPP;
+  if ((c.attr_mask & qp_mask::alt_path) != 0)
+    return refuse_verb(h, h.config.profile.lid == 0 ? -EINVAL : -EOPNOTSUPP,
+                       {VerbRefusal::modify_alt_path});
   const bool moves = (c.attr_mask & qp_mask::path_mig_state) != 0 && c.path_mig_state != migrated;
   return moves ? -EOPNOTSUPP : 0;
 }
@@ -103,8 +118,10 @@ int modify(Context& context, const ib_uverbs_modify_qp& c) {
   if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
   if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
   if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
-  if ((c.attr_mask & qp_mask::port) != 0 && !has_port(context.hca, c.port_num)) return -EINVAL;
-  if (int err = check_migration(context.hca.config.profile, c); err != 0) return err;
+  if ((c.attr_mask & qp_mask::port) != 0 && !has_port(context.hca, c.port_num))
+    return refuse_verb(context.hca, -EINVAL,
+                       {VerbRefusal::modify_port, c.port_num, port_count(context.hca)});
+  if (int err = check_migration(context.hca, c); err != 0) return err;
   QpAttr a = attr_of(c);
   if ((c.attr_mask & qp_mask::path) != 0) {
     if (int err = check_path(context, *qp, c, a); err != 0) return err;

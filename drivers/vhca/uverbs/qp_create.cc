@@ -13,6 +13,7 @@
 
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/qp_flags.hh"
 
 namespace kilim::vhca {
@@ -73,8 +74,12 @@ int check_command(const mlx5_ib_create_qp& cmd, const Profile& p) {
   return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
 }
 
-int check_sizes(const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap, const Profile& p) {
-  if (cap.max_send_wr > p.max_qp_wr || cap.max_recv_wr > p.max_qp_wr) return -EINVAL;
+int check_sizes(Hca& h, const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap) {
+  const Profile& p = h.config.profile;
+  if (cap.max_send_wr > p.max_qp_wr)
+    return refuse_verb(h, -EINVAL, {VerbRefusal::qp_send_wr, cap.max_send_wr, p.max_qp_wr});
+  if (cap.max_recv_wr > p.max_qp_wr)
+    return refuse_verb(h, -EINVAL, {VerbRefusal::qp_recv_wr, cap.max_recv_wr, p.max_qp_wr});
   if (cmd.sq_wqe_count != 0 &&
       (!std::has_single_bit(cmd.sq_wqe_count) || cmd.sq_wqe_count > p.max_qp_wr))
     return -EINVAL;
@@ -148,8 +153,9 @@ int pin(Context& context, const QpSpec& s, QueuePins& pins) {
 }
 
 // The driver's part, and what mlx5_ib checks of it before it looks at memory.
-int read_driver_part(const Profile& p, const QpRequest& q, const InBuffer& in, QpType& type,
+int read_driver_part(Hca& h, const QpRequest& q, const InBuffer& in, QpType& type,
                      mlx5_ib_create_qp& cmd) {
+  const Profile& p = h.config.profile;
   const bool whole = in.bytes() >= offsetof(mlx5_ib_create_qp, sq_buf_addr);
   if (int err = whole ? in.read(cmd) : 0; err != 0) return err;
   if (int err = type_of(q.type, p, cmd.flags, type); err != 0) return err;
@@ -157,7 +163,7 @@ int read_driver_part(const Profile& p, const QpRequest& q, const InBuffer& in, Q
   if (int err = check_command(cmd, p); err != 0) return err;
   // mlx5_ib makes a target without looking at the rings that libmlx5 laid out for it.
   if (type == QpType::xrc_tgt) cmd.sq_wqe_count = cmd.rq_wqe_count = 0;
-  return check_sizes(cmd, q.cap, p);
+  return check_sizes(h, cmd, q.cap);
 }
 
 // The TIR of its receive queue, by number and by the address that software's steering entries have
@@ -199,7 +205,8 @@ Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const R
   const Profile& p = context.hca.config.profile;
   QpType type{};
   mlx5_ib_create_qp cmd{};
-  if (int err = read_driver_part(p, q, r.driver_in, type, cmd); err != 0) return Error{-err};
+  if (int err = read_driver_part(context.hca, q, r.driver_in, type, cmd); err != 0)
+    return Error{-err};
   auto made = std::make_unique<QpObject>();
   QpObject& qp = *made;
   qp.type = type;

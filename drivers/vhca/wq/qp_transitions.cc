@@ -120,4 +120,14 @@ bool transition_allowed(QpType type, QpState from, QpState to, uint32_t mask) no
   return false;
 }
 
+TransitionFault find_transition_fault(QpType type, QpState from, QpState to,
+                                      uint32_t mask) noexcept {
+  for (const Row& row : rows) {
+    if (row.from != from || row.to != to || row.type != type) continue;
+    return {row.required & ~mask, mask & ~(row.required | row.optional | qp_mask::state)};
+  }
+  const bool ends = to == QpState::reset || (to == QpState::err && from != QpState::reset);
+  return {0, ends ? mask & ~qp_mask::state : 0};
+}
+
 }  // namespace kilim::vhca

@@ -12,4 +12,11 @@ namespace kilim::vhca {
 // `mask` are the qp_mask bits that the request carries, `state` among them or not.
 bool transition_allowed(QpType, QpState from, QpState to, uint32_t mask) noexcept;
 
+// What such a request lacks of what its transition needs, and what it has that this does not take.
+// Both 0: there is no such transition, or nothing is wrong.
+struct TransitionFault {
+  uint32_t missing = 0, excess = 0;
+};
+TransitionFault find_transition_fault(QpType, QpState from, QpState to, uint32_t mask) noexcept;
+
 }  // namespace kilim::vhca

@@ -124,7 +124,7 @@ void a_cause_is_told_once_a_queue_and_counted() {
   EQUAL(lines_of(stderr_of(fail)), 0);
   EQUAL(t.hca->explainer->failures(), 3);
   const std::string sum = stderr_of([&] { t.hca->explainer->sum_up(); });
-  says(sum, "3 failures of 1 causes, and 0 requests flushed");
+  says(sum, "3 failures and refusals of 1 causes, and 0 requests flushed");
   says(sum, "queue " + hex(t.a.qpn.value()) + ": 3 times: no such key");
 }
 
