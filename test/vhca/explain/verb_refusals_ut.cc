@@ -3,7 +3,10 @@
 // and libmlx5, and the sentence on standard error and the journal's line have the number and the
 // limit.
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -31,16 +34,20 @@ using namespace kilim::vhca;
 using kilim::vhca::test::says;
 using kilim::vhca::test::stderr_of;
 
-constexpr const char* journal_path = "/tmp/verb_refusals_ut.txt";
+int journal_file = -1;  // of the device, which has no name any more
 
 Attached& device() {
   static Attached* attached = [] {
-    ::unlink(journal_path);
+    char path[] = "/tmp/verb_refusals_ut.XXXXXX";
+    journal_file = ::mkstemp(path);
+    CU_ASSERT_FATAL(journal_file >= 0);
     kilim::DeviceSpec spec;
     spec.name = "vhcaexplain";
     spec.explain = "on";
-    spec.journal = journal_path;
-    return *attach(spec);
+    spec.journal = path;
+    Attached* made = *attach(spec);
+    ::unlink(path);
+    return made;
   }();
   return *attached;
 }
@@ -286,12 +293,9 @@ std::string sentence_of(VerbRefusal why, const Numbers& n) {
 }
 
 std::string journal_text() {
-  std::string text;
-  if (FILE* file = std::fopen(journal_path, "r")) {
-    char part[4096];
-    for (std::size_t n = 0; (n = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, n);
-    std::fclose(file);
-  }
+  std::string text(1 << 20, '\0');
+  const ssize_t n = ::pread(journal_file, text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   return text;
 }
 
