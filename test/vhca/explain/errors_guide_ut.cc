@@ -67,7 +67,7 @@ ibv_wc_status finish(Loop& l) {
   return IBV_WC_GENERAL_ERR;
 }
 
-// Of one side's memory and the other's.
+// Two queues, with memory on either side.
 struct Two : Loop {
   explicit Two(unsigned rights = all_access, unsigned queue_rights = all_access)
       : Loop({}, queue_rights), mine(pd[0], 4096), theirs(pd[1], 4096, rights) {
