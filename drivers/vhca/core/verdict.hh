@@ -20,24 +20,35 @@ enum class Again : uint8_t {
   wire,    // room on the wire; nothing has happened yet
 };
 
+// Why, in the words of cards: the hardware syndrome of an error entry, as public dumps show it
+// (wq/vendor_bytes.hh says which).
+namespace hardware {
+inline constexpr uint8_t unknown = 0, bad_opcode = 0x01, unreadable = 0x02, umr_of_no_key = 0x08,
+                         umr_too_long = 0x0f, no_inline_headers = 0x60, umr_unaligned = 0x86,
+                         no_key = 0x92, other_domain = 0x93, bounds = 0x9d, unwritable = 0xa9;
+}  // namespace hardware
+
 struct [[nodiscard]] Verdict {
   // The syndrome of the error CQE. A request that waits has one too: it is written when patience
   // has run out.
   prm::Syndrome syndrome = prm::Syndrome::none;
   Again again = Again::never;
   uint8_t rnr_timer = 0;  // code of 5 bits (IBTA 9.7.5.2.8, "RNR NAK")
-  const char* why = "";   // lives for ever
+  uint8_t hardware = hardware::unknown;
+  const char* why = "";  // lives for ever
 
   constexpr Verdict() noexcept = default;
   constexpr Verdict(prm::Syndrome s, const char* reason, Again a = Again::never) noexcept
       : syndrome(s), again(a), why(reason) {}
+  constexpr Verdict(prm::Syndrome s, uint8_t cause, const char* reason) noexcept
+      : syndrome(s), hardware(cause), why(reason) {}
 
   // Done, without an error.
   [[nodiscard]] constexpr bool ok() const noexcept { return syndrome == prm::Syndrome::none; }
   // An error, and nothing is waited for.
   [[nodiscard]] constexpr bool failed() const noexcept { return !ok() && again == Again::never; }
   // Whatever it waits for is not waited for.
-  [[nodiscard]] constexpr Verdict given_up() const noexcept { return {syndrome, why}; }
+  [[nodiscard]] constexpr Verdict given_up() const noexcept { return {syndrome, hardware, why}; }
   [[nodiscard]] constexpr bool misses_page() const noexcept { return again == Again::page; }
 
   // By what it says: not for the way of a request that goes well.

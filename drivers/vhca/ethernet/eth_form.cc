@@ -26,6 +26,8 @@ bool read_insertion(const prm::EthSeg& seg, uint32_t& tag) noexcept {
   return true;
 }
 
+}  // namespace
+
 // The frame's beginning is in the WQE where the adapter steers by that. libmlx5 puts 18 bytes there
 // (the Ethernet header with a tag) whatever else it is told (mlx5.c, eth_min_inline_size), so that
 // no more can be demanded (Linux en_tx.c, mlx5e_calc_min_inline, MLX5E_MIN_INLINE).
@@ -34,8 +36,6 @@ bool has_beginning(const Profile& p, const EthForm& form) noexcept {
   return p.min_inline == 0 ||
          form.head.size() >= std::min(l2_bytes, form.head.size() + form.data.total);
 }
-
-}  // namespace
 
 bool read_form(const EngineContext& context, const SendWqe& wqe, EthForm& form) noexcept {
   const std::span<const std::byte> body = wqe.body();
@@ -58,7 +58,7 @@ bool read_form(const EngineContext& context, const SendWqe& wqe, EthForm& form) 
   const std::size_t behind = sizeof(seg) + (spill + 15) / 16 * 16;
   if (behind > body.size()) return false;
   form.head = body.subspan(head_at, inlined);
-  return decode_data(body, behind, form.data) && has_beginning(*context.profile, form);
+  return decode_data(body, behind, form.data);
 }
 
 }  // namespace kilim::vhca

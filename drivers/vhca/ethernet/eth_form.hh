@@ -22,5 +22,7 @@ struct EthForm {
 };
 // False: it cannot be read, or asks for what the profile does not offer.
 bool read_form(const EngineContext&, const SendWqe&, EthForm&) noexcept;
+// Whether the frame's beginning is in the WQE, where the profile wants it there.
+bool has_beginning(const Profile&, const EthForm&) noexcept;
 
 }  // namespace kilim::vhca

@@ -34,7 +34,7 @@ Verdict put_together(EthState& eth, const Qp& qp, const FrameParts& parts) noexc
   SegmentList from{parts.segments, {qp.spec.pd, qp.qpn.value(), prm::mkey::local_read}};
   Transfer t =
       gather_bytes(eth.context->translator, from, to + parts.head.size(), parts.segment_bytes);
-  if (!t.ok()) return refuse_packet(Syndrome::local_prot);
+  if (!t.ok()) return refuse_packet(Syndrome::local_prot, t.source.hardware);
   eth.context->journal->translated(parts.segments.empty() ? 0 : parts.segments[0].key, t.pieces,
                                    parts.segment_bytes);
   if (parts.tag != 0) insert_tag(to, parts.tag);

@@ -53,8 +53,8 @@ inline EthAsk asked_by(const Qp& qp, EthAsk ask) noexcept {
 // What a queue of the port may send.
 std::size_t longest_frame(const EthState&, const EthPort&) noexcept;
 
-inline Verdict refuse_packet(prm::Syndrome s) noexcept {
-  return {s, "raw packet refused"};
+inline Verdict refuse_packet(prm::Syndrome s, uint8_t cause = hardware::unknown) noexcept {
+  return {s, cause, "raw packet refused"};
 }
 
 }  // namespace kilim::vhca

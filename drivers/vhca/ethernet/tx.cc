@@ -10,6 +10,8 @@ namespace kilim::vhca {
 Verdict eth_exec_send(EthState& eth, Qp& qp, const SendWqe& wqe) noexcept {
   EthForm form;
   if (!read_form(*eth.context, wqe, form)) return refuse_packet(prm::Syndrome::local_qp_op);
+  if (!has_beginning(*eth.context->profile, form))
+    return refuse_packet(prm::Syndrome::local_length, hardware::no_inline_headers);
   const DataList& list = form.data;
   return send_frame(
       eth, qp, {form.head, {list.segments.data(), list.count}, list.total, form.ask, form.tag});

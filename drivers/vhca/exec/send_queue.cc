@@ -33,7 +33,8 @@ Verdict exec(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
   }
   if (qp.failed.has(wqe.stream)) return {Syndrome::wr_flush, "its stream failed"};
   const OpcodeRow* row = opcode_row(qp.type, wqe.opcode);
-  if (row == nullptr) return malformed("an opcode that the queue does not know");
+  if (row == nullptr)
+    return {Syndrome::local_qp_op, hardware::bad_opcode, "an opcode that the queue does not know"};
   return row->execute(e, qp, wqe, answer);
 }
 

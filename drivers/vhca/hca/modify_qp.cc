@@ -87,7 +87,7 @@ void to_reset(Hca& h, Qp& qp) noexcept {
   qp.rq.ci = 0;
   if (h.lint) h.lint->restart(qp);
   qp.drains_on_sign_error = qp.draining = false;
-  qp.send_error_told = false;
+  qp.send_error_told = qp.ended_by_client = false;
   qp.loopback = qp.established = qp.broken = false;
   qp.failed = {};
   qp.wait = SqWait::none;
@@ -106,6 +106,7 @@ void enter(Hca& h, Qp& qp, QpState to) noexcept {
   if (to == QpState::reset) return to_reset(h, qp);
   if (to == QpState::err) {
     forget_work(h, qp);
+    if (qp.state != QpState::err && qp.state != QpState::sqe) qp.ended_by_client = true;
     return to_error(h.context, qp);
   }
   if (qp.state == QpState::sqe && !leave_sqe(h, qp)) return;

@@ -8,23 +8,23 @@
 
 namespace kilim::vhca::protection {
 
-constexpr Verdict error(const char* why) noexcept {
-  return {prm::Syndrome::local_prot, why};
+constexpr Verdict error(const char* why, uint8_t cause = hardware::unknown) noexcept {
+  return {prm::Syndrome::local_prot, cause, why};
 }
 
-inline constexpr Verdict no_key = error("no such key");
-inline constexpr Verdict tag = error("stale key");
-inline constexpr Verdict free = error("free key");
-inline constexpr Verdict pd = error("key of another protection domain");
+inline constexpr Verdict no_key = error("no such key", hardware::no_key);
+inline constexpr Verdict tag = error("stale key", hardware::no_key);
+inline constexpr Verdict free = error("free key", hardware::no_key);
+inline constexpr Verdict pd = error("key of another protection domain", hardware::other_domain);
 inline constexpr Verdict qpn = error("key of another queue");
-inline constexpr Verdict rights = error("right not granted");
-inline constexpr Verdict bounds = error("out of bounds");
+inline constexpr Verdict rights = error("right not granted", hardware::bounds);
+inline constexpr Verdict bounds = error("out of bounds", hardware::bounds);
 // Keys of keys of keys, or a key that contains itself.
 inline constexpr Verdict depth = error("too many keys of keys");
 inline constexpr Verdict list = error("hole in the list");
 inline constexpr Verdict steps = error("more pieces than a request may have");
 // The client has unmapped it: found while copying.
-inline constexpr Verdict gone = error("memory is gone");
+inline constexpr Verdict gone = error("memory is gone", hardware::unreadable);
 // odp.c, mlx5_ib_mr_wqe_pfault_handler() maps less than the request asks for.
 inline constexpr Verdict handler =
     error("the kernel does not find the missing page through the key");

@@ -107,7 +107,7 @@ Verdict check_target(const Mkey* m, const UmrRequest& r, const Decoded& d) noexc
   // Whoever writes the tag may name the key by its new one already: libmlx5 and the kernel do.
   const bool new_tag = (d.mask & umr::mask_mkey) != 0;
   if (m == nullptr || (!new_tag && m->key != r.key))
-    return {Syndrome::mw_bind, "UMR of no such key"};
+    return {Syndrome::mw_bind, hardware::umr_of_no_key, "UMR of no such key"};
   if (m->pd != r.pd) return {Syndrome::mw_bind, "UMR of a key of another domain"};
   if (Verdict v = check_state(*m, KeyOp::umr); !v.ok()) return v;
   if (has(d, umr::check_free)) {
@@ -134,9 +134,10 @@ Verdict check_list_place(const Mkey& m, const Profile& p, Decoded& d) noexcept {
   }
   if (d.octowords == 0) return {};
   if (d.octowords % granule != 0 || d.first % granule != 0)
-    return {Syndrome::mw_bind, "a list is written in granules of 64 bytes"};
+    return {Syndrome::local_qp_op, hardware::umr_unaligned,
+            "a list is written in granules of 64 bytes"};
   if (m.mode == KeyMode::direct || d.first + d.octowords > m.capacity)
-    return {Syndrome::mw_bind, "more entries than the key holds"};
+    return {Syndrome::mw_bind, hardware::umr_too_long, "more entries than the key holds"};
   if (has(d, umr::inline_list)) return {};
   if (d.pointer.addr % umr::list_alignment != 0)
     return {Syndrome::mw_bind, "a list by pointer lies on 2048 bytes"};

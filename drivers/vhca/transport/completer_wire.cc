@@ -102,7 +102,7 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
     link.timed.push(qp);
     return false;
   }
-  fail_oldest(link, qp, {Syndrome::local_prot, t.target.why});
+  fail_oldest(link, qp, t.target.given_up());
   return false;
 }
 

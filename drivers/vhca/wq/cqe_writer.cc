@@ -13,6 +13,7 @@
 #include "vhca/wq/compression.hh"
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
+#include "vhca/wq/vendor_bytes.hh"
 
 namespace kilim::vhca {
 
@@ -101,10 +102,16 @@ uint32_t receiver_uidx(const Qp& qp) noexcept {
   return qp.srq != nullptr && qp.srq->cq != nullptr ? qp.srq->spec.uidx : qp.spec.uidx;
 }
 
-prm::ErrCqe error_entry(const Qp& qp, prm::Syndrome syndrome, uint16_t wqe_index) noexcept {
+prm::ErrCqe error_entry(const Qp& qp, const Verdict& verdict, DataWay way,
+                        uint16_t wqe_index) noexcept {
+  constexpr std::size_t hardware_at = 52 - offsetof(prm::ErrCqe, rsvd1), type_at = hardware_at + 1;
+  static_assert(type_at + 1 == sizeof(prm::ErrCqe::rsvd1));
+  const VendorBytes bytes = vendor_bytes(verdict, way);
   prm::ErrCqe err{};
-  err.syndrome = static_cast<uint8_t>(syndrome);
-  err.vendor_err_synd = vendor_syndrome(syndrome);
+  err.syndrome = static_cast<uint8_t>(verdict.syndrome);
+  err.vendor_err_synd = bytes.vendor;
+  err.rsvd1[hardware_at] = bytes.hardware;
+  err.rsvd1[type_at] = bytes.hardware_type;
   err.s_wqe_opcode_qpn = be32{qp.qpn.value()};
   err.wqe_counter = be16{wqe_index};
   return err;
@@ -124,7 +131,7 @@ prm::Cqe report_error(const EngineContext& context, const Cq& cq, prm::CqeOpcode
 // With an event, which may be the one that the client has armed the queue for.
 bool write_telling(EngineContext& context, Cq& cq, prm::Cqe& cqe, prm::CqeOpcode op) noexcept {
   const bool armed = cq.armed;
-  if (!write_cqe(context, cq, cqe, op, false)) return false;
+  if (!write_cqe(context, cq, cqe, op, op == prm::CqeOpcode::req_err)) return false;
   if (cq.armed == armed) raise_event(context, cq);
   return true;
 }
@@ -136,26 +143,6 @@ void report_tag_news(prm::Cqe& cqe, prm::TagNews news, uint16_t place) noexcept 
 }
 
 }  // namespace
-
-// What cards were seen to add to a syndrome; of others nobody has told. linux-rdma/perftest issue
-// 173 (local protection), linux-nvme/nvme-cli 3268 (flush), charmplusplus/charm 2532 (invalid
-// request), openucx/ucx 2973 (transport retries); remote access: UCX's log of completions.
-uint8_t vendor_syndrome(prm::Syndrome s) noexcept {
-  switch (s) {
-    case prm::Syndrome::local_prot:
-      return 0x51;
-    case prm::Syndrome::wr_flush:
-      return 0xf9;
-    case prm::Syndrome::remote_inval_req:
-      return 0x8a;
-    case prm::Syndrome::remote_access:
-      return 0x88;
-    case prm::Syndrome::transport_retry_exc:
-      return 0x81;
-    default:
-      return 0;
-  }
-}
 
 uint32_t straight_room(Cq& cq) noexcept {
   const uint32_t count = cq.spec.cqe_count;
@@ -279,26 +266,31 @@ bool complete_failed_send(EngineContext& context, Qp& qp, const SendFailure& f) 
   // A series of flushed WQEs may have one entry only, that of its first (DPDK sizes its transmit
   // queues so: MLX5_COMP_ONLY_FIRST_ERR in mlx5_tx_cseg_init, drivers/net/mlx5/mlx5_tx.h).
   const uint8_t mode = prm::ctrl::completion_mode(f.fm_ce_se);
-  const bool flushed = f.syndrome == prm::Syndrome::wr_flush;
+  const bool flushed = f.verdict.syndrome == prm::Syndrome::wr_flush;
   if (qp.watched != nullptr) context.observer->completed(qp, f.wqe_index);
   if (mode == prm::ctrl::only_first_error && flushed && qp.send_error_told) return true;
+  prm::ErrCqe err = error_entry(qp, f.verdict, way_of_send(f.wqe_opcode), f.wqe_index);
+  // unionxic/rdma-fault-characterization: a WRITE of a queue that software moves has 0xf5, those
+  // behind any error have 0xf9.
+  if (flushed && qp.ended_by_client && !qp.send_error_told) err.vendor_err_synd = vendor_of_own_end;
   qp.send_error_told = true;
-  prm::ErrCqe err = error_entry(qp, f.syndrome, f.wqe_index);
   err.srqn = be32{qp.spec.uidx};
   err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(f.wqe_opcode) | qp.qpn.value()};
   Cq& cq = *qp.send_cq;
   prm::Cqe cqe = report_error(context, cq, prm::CqeOpcode::req_err, err);
   if (mode == prm::ctrl::cq_update_and_event)
     return write_telling(context, cq, cqe, prm::CqeOpcode::req_err);
-  return write_cqe(context, cq, cqe, prm::CqeOpcode::req_err, false);
+  // Each requester's dump has the bit; of receives those of raw packet queues have it not.
+  return write_cqe(context, cq, cqe, prm::CqeOpcode::req_err, true);
 }
 
 bool complete_failed_recv(EngineContext& context, Qp& qp, uint16_t wqe_index,
-                          prm::Syndrome syndrome) noexcept {
-  prm::ErrCqe err = error_entry(qp, syndrome, wqe_index);
+                          const Verdict& verdict) noexcept {
+  prm::ErrCqe err = error_entry(qp, verdict, DataWay::receive, wqe_index);
   err.srqn = be32{receiver_uidx(qp)};
   prm::Cqe cqe = report_error(context, *qp.recv_cq, prm::CqeOpcode::resp_err, err);
-  return write_cqe(context, *qp.recv_cq, cqe, prm::CqeOpcode::resp_err, false);
+  return write_cqe(context, *qp.recv_cq, cqe, prm::CqeOpcode::resp_err,
+                   qp.type != QpType::raw_packet);
 }
 
 }  // namespace kilim::vhca

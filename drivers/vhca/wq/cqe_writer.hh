@@ -10,6 +10,7 @@
 #include "kilim/prm/cqe.hh"
 #include "kilim/prm/syndrome.hh"
 #include "kilim/prm/tag_matching.hh"
+#include "vhca/core/verdict.hh"
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/cq_events.hh"
 #include "vhca/wq/engine_context.hh"
@@ -71,18 +72,16 @@ struct TagCompletion {
 };
 bool complete_tag(EngineContext&, Qp&, const TagCompletion&) noexcept;
 
-// What stands beside a syndrome in an error entry; 0 where no card was seen.
-uint8_t vendor_syndrome(prm::Syndrome) noexcept;
 // An error entry (13) of a send WQE, unless its completion mode wants none.
 struct SendFailure {
   uint8_t wqe_opcode = 0;
   uint16_t wqe_index = 0;
   uint8_t fm_ce_se = 0;  // of the WQE
-  prm::Syndrome syndrome = prm::Syndrome::wr_flush;
+  Verdict verdict{prm::Syndrome::wr_flush, "flushed"};
 };
 bool complete_failed_send(EngineContext&, Qp&, const SendFailure&) noexcept;
 // An error entry (14) of a receive WQE.
-bool complete_failed_recv(EngineContext&, Qp&, uint16_t wqe_index, prm::Syndrome) noexcept;
+bool complete_failed_recv(EngineContext&, Qp&, uint16_t wqe_index, const Verdict&) noexcept;
 
 // Whether the client has taken any entry so far, as its record says; true too where that is gone.
 bool client_has_read(Cq&) noexcept;

@@ -119,6 +119,7 @@ struct Qp {
   bool drains_on_sign_error = false;  // stops (SQD) behind a request that found a wrong signature
   bool draining = false;              // one was found: the queue is stopping
   bool send_error_told = false;       // an error entry was written since RTS was entered
+  bool ended_by_client = false;       // its client moved it to ERR, not behind an error
   bool broken = false;                // a ring or a CQ is gone: nothing runs until RESET
   SqWait wait = SqWait::none;
   bool retrying = false;     // the oldest send WQE has been tried and is tried again

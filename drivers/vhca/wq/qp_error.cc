@@ -7,10 +7,13 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/recv.hh"
+#include "vhca/wq/vendor_bytes.hh"
 
 namespace kilim::vhca {
 
 namespace {
+
+constexpr Verdict flushed_recv{prm::Syndrome::wr_flush, "flushed"};
 
 // Whether the queue goes on although a WQE of it fails: streams fail one by one.
 bool goes_on(Qp& qp, const SendWqe& wqe) noexcept {
@@ -36,8 +39,8 @@ void end_sends(EngineContext& context, Qp& qp) noexcept {
 // Receive WQEs: the journal's line, and whoever asks why.
 void note_failed_recv(EngineContext& context, const Qp& qp, uint16_t wqe_index,
                       const Verdict& verdict) noexcept {
-  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe_index,
-                         verdict.why);
+  context.journal->error(qp.qpn, verdict.syndrome, vendor_bytes(verdict, DataWay::receive).vendor,
+                         wqe_index, verdict.why);
   if (context.failures != nullptr) context.failures->receive_fails(qp, wqe_index, verdict);
 }
 
@@ -85,14 +88,15 @@ void fatal_qp(EngineContext& context, Qp& qp, const char* why) noexcept {
 }
 
 void fail_send(EngineContext& context, Qp& qp, const SendWqe& wqe, Verdict verdict) noexcept {
-  context.journal->error(qp.qpn, verdict.syndrome, vendor_syndrome(verdict.syndrome), wqe.index,
+  context.journal->error(qp.qpn, verdict.syndrome,
+                         vendor_bytes(verdict, way_of_send(wqe.opcode)).vendor, wqe.index,
                          verdict.why);
   if (context.failures != nullptr) context.failures->send_fails(qp, wqe, verdict);
   const bool ends = !goes_on(qp, wqe);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   // The first error says what went wrong: its entry comes before those of what is flushed.
   const bool told =
-      complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, verdict.syndrome});
+      complete_failed_send(context, qp, {wqe.opcode, wqe.index, wqe.fm_ce_se, verdict});
   if (ends) end_sends(context, qp);
   if (!told) fatal_qp(context, qp, "the CQ of a send queue is in error");
 }
@@ -105,7 +109,7 @@ void fail_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdi
 bool drop_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
   consume_recv(context, qp);
   note_failed_recv(context, qp, wqe_index, verdict);
-  return complete_failed_recv(context, qp, wqe_index, verdict.syndrome);
+  return complete_failed_recv(context, qp, wqe_index, verdict);
 }
 
 void fail_refused_recv(EngineContext& context, Qp& qp, uint16_t wqe_index) noexcept {
@@ -114,7 +118,7 @@ void fail_refused_recv(EngineContext& context, Qp& qp, uint16_t wqe_index) noexc
 
 void fail_taken_recv(EngineContext& context, Qp& qp, uint16_t wqe_index, Verdict verdict) noexcept {
   note_failed_recv(context, qp, wqe_index, verdict);
-  const bool told = complete_failed_recv(context, qp, wqe_index, verdict.syndrome);
+  const bool told = complete_failed_recv(context, qp, wqe_index, verdict);
   to_error(context, qp);
   if (!told) fatal_qp(context, qp, "the CQ of a receive queue is in error");
 }
@@ -153,7 +157,7 @@ bool flush_held(EngineContext& context, Qp& qp) noexcept {
   if (!qp.rc || !qp.rc->holds_receive) return true;
   qp.rc->holds_receive = false;
   note_flushed(context, qp, false, qp.rc->held.index);
-  return complete_failed_recv(context, qp, qp.rc->held.index, prm::Syndrome::wr_flush);
+  return complete_failed_recv(context, qp, qp.rc->held.index, flushed_recv);
 }
 
 std::size_t flush_recvs(EngineContext& context, Qp& qp, std::size_t budget) noexcept {
@@ -163,7 +167,7 @@ std::size_t flush_recvs(EngineContext& context, Qp& qp, std::size_t budget) noex
     uint16_t index = qp.rq.ci;
     consume_recv(context, qp);
     note_flushed(context, qp, false, index);
-    if (!complete_failed_recv(context, qp, index, prm::Syndrome::wr_flush))
+    if (!complete_failed_recv(context, qp, index, flushed_recv))
       fatal_qp(context, qp, "the CQ of a receive queue is in error");
   }
   return done;

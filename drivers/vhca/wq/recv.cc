@@ -170,7 +170,7 @@ Verdict scatter_to_recv(EngineContext& context, const Qp& qp, const RecvWqe& wqe
     return {};
   }
   context.journal->error(qp.qpn, prm::Syndrome::local_prot, 0, wqe.index, t.target.why);
-  return protection::error("the receive request's memory is not allowed");
+  return protection::error("the receive request's memory is not allowed", t.target.hardware);
 }
 
 }  // namespace kilim::vhca

@@ -102,7 +102,7 @@ struct Refused {
 const Refused refused[] = {
     {"too many entries", [](UmrBench& t, UmrShape&, std::vector<prm::Klm>& l) { l.resize(12, t.piece(0, 1)); }, Syndrome::mw_bind},
     {"offset behind the list", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 8; }, Syndrome::mw_bind},
-    {"offset within a granule", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 2; }, Syndrome::mw_bind},
+    {"offset within a granule", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= umr::has_translation_offset; s.offset = 2; }, Syndrome::local_qp_op},
     {"signature descriptors that are not there", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.offset = 4; }, Syndrome::local_qp_op},
     {"unknown mask bit", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.mask |= umr::mask_sig_err; }, Syndrome::mw_bind},
     {"unknown flag", [](UmrBench&, UmrShape& s, std::vector<prm::Klm>&) { s.flags |= 1; }, Syndrome::mw_bind},

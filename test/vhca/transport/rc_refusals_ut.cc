@@ -92,48 +92,49 @@ struct Row {
   Syndrome responder;  // of its receive completion; none: it has none
   bool responder_dies;
   uint32_t event;
+  uint8_t vendor;  // beside the requester's syndrome, as cards were seen to write
 };
 
 // clang-format off
 const Row rows[] = {
-    {"write: unknown key", [](Bench& t) { return write(t, t.dst.at(0), 64, 0x77777700); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: stale tag", [](Bench& t) { return write(t, t.dst.at(0), 64, t.stale); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: deregistered", [](Bench& t) { return write(t, t.dst.at(0), 64, t.freed); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: free key", [](Bench& t) { return write(t, 0, 64, t.invalid); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: other domain", [](Bench& t) { return write(t, t.dst.at(0), 64, t.other_pd.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: right missing", [](Bench& t) { return write(t, t.dst.at(0), 64, t.read_only.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: a byte behind", [](Bench& t) { return write(t, t.dst.at(8129), 64, t.good.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: a byte before", [](Bench& t) { return write(t, t.dst.at(0) - 1, 64, t.good.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: address wraps", [](Bench& t) { return write(t, ~0ull - 8, 64, t.good.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"write: queue forbids", [](Bench& t) { permit(t, access::remote_read); return write(t, t.dst.at(0), 64, t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
-    {"write: local key bad", [](Bench& t) { Wqe w(Opcode::rdma_write); w.raddr(t.dst.at(0), t.good.rkey.value()).data(t.src.at(0), 64, t.stale); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event},
-    {"read: right missing", [](Bench& t) { return read(t, t.dst.at(0), 64, t.write_only.rkey.value(), t.good_src.lkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"read: more than 512 bytes", [](Bench& t) { Wqe w(Opcode::rdma_read); w.raddr(t.dst.at(0), t.good.rkey.value()); for (int i = 0; i < 31; i++) w.data(t.src.at(0), 1, t.good_src.lkey.value()); return w; }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
-    {"read: out of bounds", [](Bench& t) { return read(t, t.dst.at(8190), 64, t.good.rkey.value(), t.good_src.lkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"read: queue forbids", [](Bench& t) { permit(t, access::remote_write); return read(t, t.dst.at(0), 64, t.good.rkey.value(), t.good_src.lkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
-    {"read: into read-only memory", [](Bench& t) { Wqe w(Opcode::rdma_read); w.raddr(t.dst.at(0), t.good.rkey.value()).data(t.dst.at(64), 8, t.read_only.lkey.value()); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event},
-    {"atomic: unaligned", [](Bench& t) { return add(t, t.dst.at(4), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
-    {"atomic: right missing", [](Bench& t) { return add(t, t.dst.at(8), t.write_only.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"atomic: no place for the answer", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 8, t.freed); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event},
-    {"atomic: word over two pieces", [](Bench& t) { return add(t, 8, torn_word(t)); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err},
-    {"atomic: queue forbids", [](Bench& t) { permit(t, access::remote_write); return add(t, t.dst.at(8), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err},
-    {"atomic: answer too long for its place", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 4, t.good_src.lkey.value()); return w; }, Syndrome::local_length, Syndrome::none, false, no_event},
-    {"send: local key unknown", [](Bench& t) { t.rig.b.recv(t.dst.at(0), 64, t.good.lkey.value()); return send_from(t.src.at(0), 8, 0x123400); }, Syndrome::local_prot, Syndrome::wr_flush, false, no_event},
-    {"send: into a receive with the bit of inline data", [](Bench& t) { return send_into(t, t.dst.at(0), 0x80000040, t.good.lkey.value()); }, Syndrome::remote_op, Syndrome::local_qp_op, true, no_event},
-    {"send: into a receive that says nothing but that bit", [](Bench& t) { return send_into(t, t.dst.at(0), 0x80000000, t.good.lkey.value()); }, Syndrome::remote_op, Syndrome::local_qp_op, true, no_event},
-    {"send: local out of bounds", [](Bench& t) { return send_from(t.src.at(8190), 8, t.good_src.lkey.value()); }, Syndrome::local_prot, Syndrome::none, false, no_event},
-    {"send: longer than its receive WQE", [](Bench& t) { return send_into(t, t.dst.at(0), 63, t.good.lkey.value()); }, Syndrome::remote_inval_req, Syndrome::local_length, true, no_event},
-    {"send: into memory not writable", [](Bench& t) { return send_into(t, t.dst.at(0), 64, t.read_only.lkey.value()); }, Syndrome::remote_op, Syndrome::local_prot, true, no_event},
-    {"send: into a key of another domain", [](Bench& t) { return send_into(t, t.dst.at(0), 64, t.other_pd.lkey.value()); }, Syndrome::remote_op, Syndrome::local_prot, true, no_event},
-    {"send: longer than 2 GiB", [](Bench& t) { return send_from(t.src.at(0), 0, t.good_src.lkey.value()).data(t.src.at(0), 1, t.good_src.lkey.value()); }, Syndrome::local_length, Syndrome::none, false, no_event},
-    {"opcode unknown", [](Bench&) { return empty_wqe_of(0x3e); }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
-    {"opcode of other queues", [](Bench&) { return empty_wqe_of(0x0e); }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
-    {"write: no address", [](Bench&) { return empty_wqe_of(0x08); }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
-    {"inline data longer than its WQE", [](Bench&) { Wqe w(Opcode::send); uint32_t n = be32{0x80000100}.raw(); std::array<uint32_t, 4> seg = {n, 0, 0, 0}; w.raw(seg.data(), 16); return w; }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
-    {"inline data of a read", [](Bench& t) { Wqe w(Opcode::rdma_read); std::array<std::byte, 8> x{}; w.raddr(t.dst.at(0), t.good.rkey.value()).inlined(x); return w; }, Syndrome::local_qp_op, Syndrome::none, false, no_event},
-    {"UMR: no such key", [](Bench&) { return umr_wqe(0x123400, {}, {}); }, Syndrome::mw_bind, Syndrome::none, false, no_event},
-    {"UMR: of a pinned region", [](Bench& t) { return umr_wqe(t.good.lkey.value(), {}, {}); }, Syndrome::mw_bind, Syndrome::none, false, no_event},
-    {"local invalidate: free already", [](Bench& t) { return Wqe(Opcode::local_inval, t.invalid); }, Syndrome::mw_bind, Syndrome::none, false, no_event},
+    {"write: unknown key", [](Bench& t) { return write(t, t.dst.at(0), 64, 0x77777700); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: stale tag", [](Bench& t) { return write(t, t.dst.at(0), 64, t.stale); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: deregistered", [](Bench& t) { return write(t, t.dst.at(0), 64, t.freed); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: free key", [](Bench& t) { return write(t, 0, 64, t.invalid); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: other domain", [](Bench& t) { return write(t, t.dst.at(0), 64, t.other_pd.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: right missing", [](Bench& t) { return write(t, t.dst.at(0), 64, t.read_only.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: a byte behind", [](Bench& t) { return write(t, t.dst.at(8129), 64, t.good.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: a byte before", [](Bench& t) { return write(t, t.dst.at(0) - 1, 64, t.good.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: address wraps", [](Bench& t) { return write(t, ~0ull - 8, 64, t.good.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"write: queue forbids", [](Bench& t) { permit(t, access::remote_read); return write(t, t.dst.at(0), 64, t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err, 0x8a},
+    {"write: local key bad", [](Bench& t) { Wqe w(Opcode::rdma_write); w.raddr(t.dst.at(0), t.good.rkey.value()).data(t.src.at(0), 64, t.stale); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event, 0x52},
+    {"read: right missing", [](Bench& t) { return read(t, t.dst.at(0), 64, t.write_only.rkey.value(), t.good_src.lkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"read: more than 512 bytes", [](Bench& t) { Wqe w(Opcode::rdma_read); w.raddr(t.dst.at(0), t.good.rkey.value()); for (int i = 0; i < 31; i++) w.data(t.src.at(0), 1, t.good_src.lkey.value()); return w; }, Syndrome::local_qp_op, Syndrome::none, false, no_event, 0x68},
+    {"read: out of bounds", [](Bench& t) { return read(t, t.dst.at(8190), 64, t.good.rkey.value(), t.good_src.lkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"read: queue forbids", [](Bench& t) { permit(t, access::remote_write); return read(t, t.dst.at(0), 64, t.good.rkey.value(), t.good_src.lkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err, 0x8a},
+    {"read: into read-only memory", [](Bench& t) { Wqe w(Opcode::rdma_read); w.raddr(t.dst.at(0), t.good.rkey.value()).data(t.dst.at(64), 8, t.read_only.lkey.value()); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event, 0x33},
+    {"atomic: unaligned", [](Bench& t) { return add(t, t.dst.at(4), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err, 0x8a},
+    {"atomic: right missing", [](Bench& t) { return add(t, t.dst.at(8), t.write_only.rkey.value()); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"atomic: no place for the answer", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 8, t.freed); return w; }, Syndrome::local_prot, Syndrome::none, false, no_event, 0x32},
+    {"atomic: word over two pieces", [](Bench& t) { return add(t, 8, torn_word(t)); }, Syndrome::remote_access, Syndrome::none, true, qp_access_err, 0x88},
+    {"atomic: queue forbids", [](Bench& t) { permit(t, access::remote_write); return add(t, t.dst.at(8), t.good.rkey.value()); }, Syndrome::remote_inval_req, Syndrome::none, true, qp_req_err, 0x8a},
+    {"atomic: answer too long for its place", [](Bench& t) { Wqe w(Opcode::atomic_fa); w.raddr(t.dst.at(8), t.good.rkey.value()).atomic(1, 0).data(t.src.at(0), 4, t.good_src.lkey.value()); return w; }, Syndrome::local_length, Syndrome::none, false, no_event, 0},
+    {"send: local key unknown", [](Bench& t) { t.rig.b.recv(t.dst.at(0), 64, t.good.lkey.value()); return send_from(t.src.at(0), 8, 0x123400); }, Syndrome::local_prot, Syndrome::wr_flush, false, no_event, 0x52},
+    {"send: into a receive with the bit of inline data", [](Bench& t) { return send_into(t, t.dst.at(0), 0x80000040, t.good.lkey.value()); }, Syndrome::remote_op, Syndrome::local_qp_op, true, no_event, 0x89},
+    {"send: into a receive that says nothing but that bit", [](Bench& t) { return send_into(t, t.dst.at(0), 0x80000000, t.good.lkey.value()); }, Syndrome::remote_op, Syndrome::local_qp_op, true, no_event, 0x89},
+    {"send: local out of bounds", [](Bench& t) { return send_from(t.src.at(8190), 8, t.good_src.lkey.value()); }, Syndrome::local_prot, Syndrome::none, false, no_event, 0x53},
+    {"send: longer than its receive WQE", [](Bench& t) { return send_into(t, t.dst.at(0), 63, t.good.lkey.value()); }, Syndrome::remote_inval_req, Syndrome::local_length, true, no_event, 0x8a},
+    {"send: into memory not writable", [](Bench& t) { return send_into(t, t.dst.at(0), 64, t.read_only.lkey.value()); }, Syndrome::remote_op, Syndrome::local_prot, true, no_event, 0x89},
+    {"send: into a key of another domain", [](Bench& t) { return send_into(t, t.dst.at(0), 64, t.other_pd.lkey.value()); }, Syndrome::remote_op, Syndrome::local_prot, true, no_event, 0x89},
+    {"send: longer than 2 GiB", [](Bench& t) { return send_from(t.src.at(0), 0, t.good_src.lkey.value()).data(t.src.at(0), 1, t.good_src.lkey.value()); }, Syndrome::local_length, Syndrome::none, false, no_event, 0},
+    {"opcode unknown", [](Bench&) { return empty_wqe_of(0x3e); }, Syndrome::local_qp_op, Syndrome::none, false, no_event, 0x68},
+    {"opcode of other queues", [](Bench&) { return empty_wqe_of(0x0e); }, Syndrome::local_qp_op, Syndrome::none, false, no_event, 0x68},
+    {"write: no address", [](Bench&) { return empty_wqe_of(0x08); }, Syndrome::local_qp_op, Syndrome::none, false, no_event, 0x68},
+    {"inline data longer than its WQE", [](Bench&) { Wqe w(Opcode::send); uint32_t n = be32{0x80000100}.raw(); std::array<uint32_t, 4> seg = {n, 0, 0, 0}; w.raw(seg.data(), 16); return w; }, Syndrome::local_qp_op, Syndrome::none, false, no_event, 0x68},
+    {"inline data of a read", [](Bench& t) { Wqe w(Opcode::rdma_read); std::array<std::byte, 8> x{}; w.raddr(t.dst.at(0), t.good.rkey.value()).inlined(x); return w; }, Syndrome::local_qp_op, Syndrome::none, false, no_event, 0x68},
+    {"UMR: no such key", [](Bench&) { return umr_wqe(0x123400, {}, {}); }, Syndrome::mw_bind, Syndrome::none, false, no_event, 0x78},
+    {"UMR: of a pinned region", [](Bench& t) { return umr_wqe(t.good.lkey.value(), {}, {}); }, Syndrome::mw_bind, Syndrome::none, false, no_event, 0x78},
+    {"local invalidate: free already", [](Bench& t) { return Wqe(Opcode::local_inval, t.invalid); }, Syndrome::mw_bind, Syndrome::none, false, no_event, 0x78},
 };
 // clang-format on
 
@@ -149,37 +150,22 @@ void check(const Row& row, bool ok, const char* what) {
   CU_ASSERT(ok);
 }
 
-// What a card adds to a syndrome, where somebody told of it.
-uint8_t vendor_of(Syndrome s) {
-  switch (s) {
-    case Syndrome::local_prot:
-      return 0x51;
-    case Syndrome::wr_flush:
-      return 0xf9;
-    case Syndrome::remote_inval_req:
-      return 0x8a;
-    case Syndrome::remote_access:
-      return 0x88;
-    default:
-      return 0;
-  }
-}
 // Of the completion that was taken last.
-bool has_vendor(const TestCq& cq, Syndrome s) {
+bool has_vendor(const TestCq& cq, uint8_t vendor) {
   prm::ErrCqe e;
   const std::size_t slot = (cq.ci - 1) & (cq.entries - 1);
   std::memcpy(&e, cq.memory.data() + slot * cq.entry_bytes, sizeof(e));
-  return e.vendor_err_synd == vendor_of(s);
+  return e.vendor_err_synd == vendor;
 }
 
 void check_requester(const Row& row, Bench& t) {
   std::optional<Completion> c = t.rig.wait(t.rig.cq_a);
   check(row, c && c->op == prm::CqeOpcode::req_err && c->index == 0, "error completion");
   check(row, c && c->syndrome == row.requester, "syndrome");
-  check(row, has_vendor(t.rig.cq_a, row.requester), "vendor's syndrome");
+  check(row, has_vendor(t.rig.cq_a, row.vendor), "vendor's syndrome");
   c = t.rig.cq_a.poll();
   check(row, c && c->syndrome == Syndrome::wr_flush && c->index != 0, "the rest is flushed");
-  check(row, has_vendor(t.rig.cq_a, Syndrome::wr_flush), "vendor's syndrome of a flush");
+  check(row, has_vendor(t.rig.cq_a, 0xf9), "vendor's syndrome of a flush");
   check(row, !t.rig.cq_a.poll(), "nothing else");
   check(row, t.rig.state(t.rig.a) == QpState::err, "requester in ERR");
 }
