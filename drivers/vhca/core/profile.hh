@@ -32,27 +32,35 @@ struct Profile {
   const char* fw_ver = "22.35.1012";
   const char* board_id = "MT_0000000359";
 
-  // Limits in the words of ibv_device_attr: how many objects, and how large one may be.
+  // Limits in the words of ibv_device_attr: how many objects, and how large one may be. What public
+  // dumps of this board say, and where (by field): test/truth/facts.tsv.
   uint32_t max_qp = 1u << 17;
   uint32_t max_qp_wr = 32768;  // work requests of one queue
   uint32_t max_sge = 30;       // data segments of a WQE
   uint32_t max_cq = 1u << 24;
   uint32_t max_cqe = (1u << 22) - 1;  // entries of one queue
-  uint32_t max_mr = 1u << 23;
-  uint32_t max_pd = 1u << 24;
+  uint32_t max_mr = 1u << 24;         // facts: max_mr, max_mw, log_max_mkey
+  uint32_t max_pd = 1u << 23;         // facts: max_pd, log_max_pd
   uint32_t max_ah = 0x7fffffff;
   uint32_t max_srq = 1u << 23;
-  uint32_t max_rq = 1u << 23;     // receive queues of their own
-  uint32_t max_rqt = 1u << 20;    // tables of them
-  uint8_t log_max_rqt_size = 11;  // places of a table
-  uint32_t max_tir = 1u << 23;
+  uint32_t max_rq = 1u << 23;                 // receive queues of their own
+  uint32_t max_sq = 1u << 23;                 // send queues of their own; facts: log_max_sq
+  uint32_t max_tis = 1u << 23;                // facts: log_max_tis
+  uint32_t max_transport_domains = 1u << 16;  // facts: log_max_transport_domain
+  uint32_t max_rqt = 1u << 19;                // tables of them; facts: max_rwq_indirection_tables
+  uint8_t log_max_rqt_size = 11;              // places of a table
+  uint32_t max_tir = 1u << 16;                // facts: log_max_tir
   uint32_t max_xrcd = 1u << 24;
-  uint32_t max_group_members = 1u << 16;  // queue pairs of a multicast group
-  uint32_t max_rd_atomic = 16;            // READs and atomics that a queue has under way
-  uint32_t max_sq_desc_bytes = 1024;      // the longest send WQE
-  uint32_t max_rq_desc_bytes = 512;       // the longest receive WQE
-  uint8_t log_max_msg = 30;               // bytes of a message: 1 GiB, as cards say; 31 at most
-  uint32_t gid_table_len = 16;            // entries of a port; most are empty
+  uint32_t max_group_members = 240;  // queue pairs of a multicast group; facts: max_mcast_qp_attach
+  uint32_t max_groups = 1u << 21;    // facts: max_mcast_grp
+  uint32_t max_rd_atomic = 16;       // READs and atomics that a queue has under way
+  uint32_t max_sq_desc_bytes = 1024;  // the longest send WQE
+  uint32_t max_rq_desc_bytes = 512;   // the longest receive WQE
+  uint8_t log_max_msg = 30;           // bytes of a message: 1 GiB, as cards say; 31 at most
+  uint32_t gid_table_len = 255;  // entries of a port, most of them empty; facts: port_gid_tbl_len
+  // The exponent of the time that a port takes to acknowledge (IBTA, LocalCaAckDelay).
+  static constexpr uint32_t local_ca_ack_delay = 16;
+  static constexpr uint32_t max_q_counters = 127;  // of clients; facts: max_qp_cnt
 
   uint16_t lid = 0;  // of an InfiniBand port; 0: the port is Ethernet and speaks RoCE
 

@@ -10,6 +10,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/table_type.hh"
+#include "vhca/hca/card_caps.hh"
 #include "vhca/hca/device_memory.hh"
 #include "vhca/hca/reserved_qpns.hh"
 #include "vhca/tpt/key_table.hh"
@@ -106,7 +107,7 @@ void lists(const Profile& p, CapGroup g) {
 // Queues of their own. Sizes as a raw packet queue pair's.
 void queues(const Profile& p, CapGroup g) {
   namespace cap = prm::hca_cap;
-  constexpr uint32_t log_segment = 4, log_basic_block = 6, log_domains = 20;
+  constexpr uint32_t log_segment = 4, log_basic_block = 6;
   constexpr uint32_t stamps_a_ms = 1'000'000;  // completions are stamped in nanoseconds
   prm::cap_set(g, cap::device_frequency_khz, stamps_a_ms);
   prm::cap_set(g, cap::log_max_rmp, log2_of(p.max_srq));
@@ -115,11 +116,11 @@ void queues(const Profile& p, CapGroup g) {
     prm::CapField field;
     uint32_t value;
   } rows[] = {
-      {cap::log_max_transport_domain, log_domains},
+      {cap::log_max_transport_domain, log2_of(p.max_transport_domains)},
       {cap::log_max_rq, log2_of(p.max_rq)},
-      {cap::log_max_sq, log2_of(p.max_qp)},
+      {cap::log_max_sq, log2_of(p.max_sq)},
       {cap::log_max_tir, log2_of(p.max_tir)},
-      {cap::log_max_tis, log_domains},
+      {cap::log_max_tis, log2_of(p.max_tis)},
       {cap::log_max_rqt, log2_of(p.max_rqt)},
       {cap::log_max_rqt_size, p.log_max_rqt_size},
       {cap::log_max_tis_per_sq, 0},
@@ -217,7 +218,6 @@ void ethernet(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::enhanced_multi_pkt_send_wqe, p.multi_packet_send);
   prm::cap_set(g, cap::tunnel_stateless_gre, p.tunnels);
   prm::cap_set(g, cap::tunnel_stateless_vxlan, p.tunnels);
-  prm::cap_set(g, cap::max_vxlan_udp_ports, p.tunnels);  // 4789, the firmware's own
   // Segments of any size are joined; of the four timers DPDK takes the first (mlx5.c).
   prm::cap_set(g, cap::lro_cap, p.lro);
   prm::cap_set(g, cap::lro_psh_flag, p.lro);
@@ -343,6 +343,7 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number == prm::cmd::cap_device_memory) steering_memory(profile, group);
   if (group_number == prm::cmd::cap_nic_flow) steering(profile, group);
   if (group_number == prm::cmd::cap_roce) roce(profile, group);
+  fill_card_caps(profile, group_number, group);
   return true;
 }
 

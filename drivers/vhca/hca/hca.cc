@@ -61,6 +61,8 @@ Hca::Hca(HcaConfig c)
       rqts(first_number(config.seed, 0x20, 12), config.profile.max_rqt),
       tirs(first_number(config.seed, 0x80, 8), config.profile.max_tir),
       reserved_qpns(first_qpn(config) + most_qps(config)),
+      domains(1, config.profile.max_transport_domains),
+      tises(1, config.profile.max_tis),
       dm(config.profile, config.seed) {
   if (config.journal == nullptr) {
     own_journal = std::make_unique<Journal>();

@@ -152,10 +152,10 @@ struct Hca : Engine {
   ObjectTable<Tir> tirs;
   ObjectTable<AvMapping> mappings{1, 1u << 16};
   ReservedQpns reserved_qpns;
-  ObjectTable<TransportDomain> domains{1, 1u << 20};
-  ObjectTable<Tis> tises{1, 1u << 20};
+  ObjectTable<TransportDomain> domains;
+  ObjectTable<Tis> tises;
   std::map<uint32_t, uint32_t> sq_tis;  // of send queues that commands made
-  ObjectTable<QCounter> q_counters{1, 0xff};
+  ObjectTable<QCounter> q_counters{1, Profile::max_q_counters};
   FlowCounters flow_counters;  // whose handles their rules hold
   UmemTable umems;
   UarSet uars;

@@ -155,7 +155,8 @@ void set_mtu(Hca& h, uint32_t port, uint32_t mtu) noexcept {
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
   Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;
-  return join_group(h.roce.groups, h.config.profile.max_group_members, *qp, gid);
+  const Profile& p = h.config.profile;
+  return join_group(h.roce.groups, {p.max_groups, p.max_group_members}, *qp, gid);
 }
 
 int leave_group(Hca& h, Qpn qpn, const Gid& gid) {

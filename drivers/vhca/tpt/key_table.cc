@@ -33,7 +33,8 @@ constexpr uint32_t lowest_index = 0x1000;
 // Indices are as low as on a card: libmlx5 takes bits 29:28 of a key that comes within a completion
 // (a message with its address, say) for a flag of that completion.
 constexpr uint32_t seeded_range = 0x7ffff;
-constexpr uint32_t most_keys = 1u << 23;
+// All indices of 24 bits above the lowest that there may be.
+constexpr uint32_t most_keys = (1u << 24) - lowest_index - seeded_range - 1;
 constexpr uint32_t lowest_psv = 0x100, seeded_psvs = 0xffff, most_psvs = 1u << 20;
 
 uint8_t rights_of(uint32_t verbs_access) noexcept {

@@ -18,10 +18,12 @@ auto place_of(Groups& groups, const Qp& qp, const Gid& gid) {
 
 }  // namespace
 
-int join_group(Groups& groups, std::size_t most, Qp& qp, const Gid& gid) {
+int join_group(Groups& groups, GroupLimits most, Qp& qp, const Gid& gid) {
   if (qp.type != QpType::ud || !is_group_gid(gid)) return -EINVAL;
   if (place_of(groups, qp, gid) != groups.end()) return 0;
-  if (groups.size() >= most) return -ENOMEM;
+  const auto members = static_cast<std::size_t>(std::count_if(
+      groups.begin(), groups.end(), [&](const GroupMember& m) { return m.gid == gid; }));
+  if (members >= most.members || groups.size() >= most.groups) return -ENOMEM;
   groups.push_back({gid, &qp});
   qp.groups++;
   return 0;

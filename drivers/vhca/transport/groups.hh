@@ -16,8 +16,15 @@ struct GroupMember {
 
 using Groups = std::vector<GroupMember>;
 
-// Joining twice counts once for each queue. ENOMEM: there are `most` members.
-int join_group(Groups&, std::size_t most, Qp&, const Gid&);
+// How many groups there may be, and queues of one.
+struct GroupLimits {
+  std::size_t groups;
+  std::size_t members;
+};
+
+// Joining twice counts once for each queue. ENOMEM: the group has as many members as it may, or
+// there are as many memberships as there may be groups.
+int join_group(Groups&, GroupLimits, Qp&, const Gid&);
 // EINVAL: not a member.
 int leave_group(Groups&, Qp&, const Gid&);
 

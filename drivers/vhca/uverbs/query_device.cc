@@ -39,8 +39,10 @@ ib_uverbs_query_device_resp describe_attributes(Hca& hca) {
   r.hw_ver = p.hw_ver;
   r.max_qp = p.max_qp;
   r.max_qp_wr = p.max_qp_wr;
-  r.device_cap_flags = IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
-                       IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN;
+  r.device_cap_flags =
+      IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
+      IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN |
+      IB_UVERBS_DEVICE_MEM_MGT_EXTENSIONS;  // sends with, and requests of, invalidation
   if (p.raw_packet)
     r.device_cap_flags |= IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING | IB_UVERBS_DEVICE_RAW_IP_CSUM;
   r.max_sge = p.max_sge;
@@ -61,12 +63,13 @@ ib_uverbs_query_device_resp describe_attributes(Hca& hca) {
   r.max_srq = p.max_srq;
   r.max_srq_wr = p.max_qp_wr - 1;
   r.max_srq_sge = p.max_rq_desc_bytes / 16 - 1;
-  r.max_mcast_grp = p.max_group_members;
+  r.max_mcast_grp = p.max_groups;
   r.max_mcast_qp_attach = p.max_group_members;
-  r.max_total_mcast_qp_attach = p.max_group_members;
+  r.max_total_mcast_qp_attach = p.max_groups * p.max_group_members;
   r.max_ah = p.max_ah;
-  r.max_pkeys = 1;
-  r.local_ca_ack_delay = 16;
+  // The adapter's table; that of a RoCE port has one entry (test/truth/facts.tsv, max_pkeys).
+  r.max_pkeys = 128;
+  r.local_ca_ack_delay = Profile::local_ca_ack_delay;
   r.phys_port_cnt = static_cast<uint8_t>(port_count(hca));
   return r;
 }

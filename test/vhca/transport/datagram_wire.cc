@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of unreliable_wire_ut. Datagrams and multicast groups, and what a failed send leaves behind.
+#include <cerrno>
+
 #include "kilim/prm/av_seg.hh"
 #include "unreliable_fixture.hh"
 #include "vhca/hca/ports.hh"
+#include "vhca/transport/groups.hh"
 #include "vhca/wq/qp_error.hh"
 
 using namespace kilim;
@@ -127,6 +130,26 @@ void a_group_hears_on_both_ends() {
   leave_groups(*w.left.hca, w.left.a.qpn);
 }
 
+// Each group has its own members (ibv_device_attr, max_mcast_qp_attach), whatever others have.
+void a_group_that_is_full_leaves_room_in_others() {
+  Groups groups;
+  Qp queues[3];
+  for (Qp& qp : queues) qp.type = QpType::ud;
+  Gid other = group;
+  other[15] ^= 1;
+  constexpr GroupLimits most{.groups = 4, .members = 2};
+  for (const Gid& gid : {group, other}) {
+    EQUAL(join_group(groups, most, queues[0], gid), 0);
+    EQUAL(join_group(groups, most, queues[1], gid), 0);
+    EQUAL(join_group(groups, most, queues[1], gid), 0);  // is in it already
+    EQUAL(join_group(groups, most, queues[2], gid), -ENOMEM);
+  }
+  EQUAL(leave_group(groups, queues[0], other), 0);
+  EQUAL(join_group(groups, most, queues[2], other), 0);
+  EQUAL(leave_group(groups, queues[1], group), 0);
+  EQUAL(join_group(groups, {.groups = 3, .members = 2}, queues[2], group), -ENOMEM);
+}
+
 // A message from one side to the other, of either service.
 Wqe message(const WireRig& w, const UnreliableSides& s, bool from_left, uint32_t bytes) {
   Wqe wqe(Opcode::send);
@@ -179,6 +202,7 @@ constexpr Case of_datagrams[] = {
      datagrams_that_nobody_takes_are_lost_without_a_word},
     {"a datagram longer than its receive fails it", a_datagram_longer_than_its_receive_fails_it},
     {"a group hears on both ends", a_group_hears_on_both_ends},
+    {"a group that is full leaves room in others", a_group_that_is_full_leaves_room_in_others},
     {"a failed send ends the send queue alone", a_failed_send_ends_the_send_queue_alone},
 };
 
