@@ -10,6 +10,7 @@
 #include <rte_errno.h>
 
 #include "cli/options.hh"
+#include "kilim/detail/base/last_words.hh"
 #include "kilim/telemetry.hh"
 #include "perf/command.hh"
 #include "perf/options.hh"
@@ -20,6 +21,7 @@ namespace {
 constexpr const char* program = "kilim-perf";
 
 int main(int argc, char** argv) {
+  say_when_memory_is_used_up(program);
   if (cli::asks_version(argc, argv)) return cli::say_version(program);
   std::vector<char*> eal{argv[0]}, own{argv[0]};
   int i = 1;

@@ -21,6 +21,7 @@
 #include "control.hh"
 #include "forward_report.hh"
 #include "forwarder.hh"
+#include "kilim/detail/base/last_words.hh"
 #include "kilim/detail/base/nearest.hh"
 #include "kilim/region.hh"
 #include "net/kilim/devargs.hh"
@@ -207,6 +208,7 @@ std::optional<Exit> refusal_of_json(const Options& options) {
 }
 
 int main(int argc, char** argv) {
+  say_when_memory_is_used_up(program);
   if (cli::asks_version(argc, argv)) return cli::say_version(program);
   CommandLine line = split(argc, argv);
   if (line.help) return help_all(argv[0]);

@@ -19,6 +19,7 @@
 
 #include "cli/options.hh"
 #include "command_check.hh"
+#include "kilim/detail/base/last_words.hh"
 #include "netdev.hh"
 #include "options.hh"
 #include "sysfs_mount.hh"
@@ -258,6 +259,7 @@ int launch(Options& options) {
 
 int main(int argc, char** argv) {
   using namespace kilim;
+  say_when_memory_is_used_up("kilim-vhca");
   if (cli::asks_version(argc, argv)) return cli::say_version("kilim-vhca");
   auto parsed = app::parse(argc, argv);
   if (const auto* exit = std::get_if<cli::Exit>(&parsed)) return cli::say("kilim-vhca", *exit);

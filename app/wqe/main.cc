@@ -19,6 +19,7 @@
 
 #include "cli/options.hh"
 #include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/last_words.hh"
 #include "kilim/detail/base/nearest.hh"
 #include "kilim/diagnosis.hh"
 #include "kilim/prm/dump.hh"
@@ -151,6 +152,7 @@ int run_task(const char* name, const char* file) {
 }
 
 int run(int argc, char** argv) {
+  say_when_memory_is_used_up(program);
   if (cli::asks_version(argc, argv)) return cli::say_version(program);
   Options none;
   const auto words = cli::parse(none, rows, {argc, argv, cli::Order::options_first});

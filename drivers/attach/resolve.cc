@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "mlx5/open.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/entry/device_words.hh"
@@ -136,6 +137,7 @@ std::string read_word(DeviceSpec& spec, std::string_view word, const std::string
 
 // One with a thread of its own stays, and is there again for the same devargs.
 void give_back(const std::string& name) noexcept {
+  const memory_reserve::Scope memory;
   Slot* const slot = slot_of(name);
   if (slot == nullptr) return;
   slot->idle = true;
@@ -158,6 +160,8 @@ Status set_mtu(const std::string& name, uint32_t port, uint32_t mtu) {
 }
 
 Result<Attachment> resolve(const DeviceSpec& spec) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
   for (const vhca::DeviceWord& word : vhca::device_words())
     if (word.is_set(spec)) return Error{EINVAL, word.not_of_cards};

@@ -12,6 +12,8 @@
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::inline v1::connect {
 namespace {
 
@@ -156,6 +158,8 @@ void DestroyCm::operator()(rdma_event_channel* channel) const noexcept {
 
 Result<Connection> Connection::start(device::Device& device, const device::QpInfo& qp,
                                      const CmAddress& to, std::span<const std::byte> data) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (data.size() > most_request_data) return too_much;
   const Addresses address = to.host.empty() ? nullptr : find_address(to);
   if (address == nullptr) return nowhere;
@@ -233,6 +237,8 @@ Status Connection::disconnect() {
 // rdma_accept() sets it (librdmacm/cma.c: ucma_modify_qp_rtr, ucma_modify_qp_rts).
 Result<Connection> Request::accept(device::Device& device, const device::QpInfo& qp,
                                    std::span<const std::byte> data) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (id_ == nullptr) return Error{EINVAL, "the request has been answered"};
   if (data.size() > most_answer_data) return too_much;
   Connection c{device, qp};
@@ -267,6 +273,8 @@ Status Request::reject(std::span<const std::byte> data) {
 // ---- listener
 
 Result<Listener> Listener::create(device::Device& device, const CmAddress& at, int backlog) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const Addresses address = find_address(at);
   if (address == nullptr) return nowhere;
   Listener l{device};

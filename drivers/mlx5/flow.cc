@@ -2,6 +2,7 @@
 // Flow rules by any headers, with their counters. Control path only.
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "mlx5/flow_counter.hh"
 #include "mlx5/flow_specs.hh"
 #include "mlx5/match_buffer.hh"
@@ -37,6 +38,8 @@ device::FlowHandle Mlx5Device::keep(Flow flow) {
 }
 
 Result<device::FlowHandle> Mlx5Device::add_rule(const device::FlowRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   mlx5dv_flow_action_attr to{};
   if (request.egress) return add_buffer_rule(to, request);
   if (const auto tir = tirs_.find(request.qp.value()); tir != tirs_.end()) {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/base/units.hh"
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/cmd.hh"
@@ -80,6 +81,8 @@ Result<mr::IndirectMkey> VerbsMkeySource::create_key(const mr::MkeyRequest& requ
 
 Status VerbsMkeySource::create_mkeys(const mr::MkeyRequest& request,
                                      std::span<mr::IndirectMkey> out) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (max_entries_ == 0) return Error{EOPNOTSUPP, "the adapter makes no indirect keys"};
   if (request.max_entries == 0 || request.max_entries > max_entries_)
     return Error{EINVAL, "a key of so many entries is beyond the adapter's limit"};

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/device/devices.hh"
 #include "kilim/detail/mem/limits.hh"
 #include "kilim/detail/queue/preset.hh"
@@ -117,6 +118,8 @@ Status compress(device::Compression wish, const device::Caps& caps, mlx5dv_cq_in
 }  // namespace
 
 Result<device::CqInfo> Mlx5Device::create_cq(const device::CqRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (request.entries == 0 || request.entries > caps_.max_cqe)
     return Error{EINVAL, "a completion queue of so many entries is beyond the adapter's limit"};
   if (request.cqe_bytes != 64 && request.cqe_bytes != 128)

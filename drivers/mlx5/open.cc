@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "mlx5/caps.hh"
 #include "mlx5/mlx5_device.hh"
 
@@ -34,6 +35,8 @@ Error no_list(int code) {
 
 Result<std::unique_ptr<device::Device>> open(const char* name, Progress progress,
                                              const std::string& sysfs) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   std::unique_ptr<ibv_device* [], ListDelete> list { ibv_get_device_list(nullptr) };
   if (list == nullptr) return no_list(errno);
   ibv_device* device = nullptr;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "mlx5/caps.hh"
 #include "mlx5/mlx5_device.hh"
 
@@ -44,6 +45,8 @@ void limit_mtu(Path& path, uint32_t bytes) {
 }  // namespace
 
 Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (request.umr && !caps_.umr)
     return Error{EOPNOTSUPP, "the adapter binds no indirect keys for user space"};
   if ((request.access & ~mr::Access::all) != 0)
@@ -60,6 +63,8 @@ Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
 }
 
 Result<device::QpInfo> Mlx5Device::create_uc(const device::UcRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if ((request.access & ~mr::Access::remote_write) != 0)
     return Error{EINVAL, "a peer may only be let write through an unreliable connection"};
   Result<Made> made = make_qp(request.queues, {.transport = Transport::uc});
@@ -125,6 +130,8 @@ Status Mlx5Device::connect_by(device::QpHandle handle, const device::Route& rout
 
 Result<device::QpInfo> Mlx5Device::create_raw_packet(const device::QpRequest& request,
                                                      uint8_t port) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (!caps_.raw_packet)
     return Error{EOPNOTSUPP, "raw packets need a port with the Ethernet link layer"};
   Result<Made> made = make_qp(request, {.transport = Transport::raw_packet});
@@ -141,6 +148,8 @@ Result<device::QpInfo> Mlx5Device::create_raw_packet(const device::QpRequest& re
 
 Result<device::FlowHandle> Mlx5Device::add_flow(device::QpHandle handle,
                                                 const device::FlowRule& rule) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   Qp* qp = find(handle);
   if (qp == nullptr || !is_raw(*qp)) return no_such_qp;
   using Kind = device::FlowRule::Kind;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mem/block.hh"
 #include "kilim/detail/mem/limits.hh"
 
@@ -104,6 +105,8 @@ Result<mr::Region> VerbsRegistrar::register_memory(std::span<std::byte> memory, 
 
 Result<mr::Region> VerbsRegistrar::register_memory_at(std::span<std::byte> memory, Iova iova,
                                                       uint32_t access, uint64_t page_bytes) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if ((access & mr::Access::on_demand) != 0)
     return Error{EINVAL, "on-demand paging is asked for by register_on_demand()"};
   const std::lock_guard lock{mutex_};
@@ -112,6 +115,8 @@ Result<mr::Region> VerbsRegistrar::register_memory_at(std::span<std::byte> memor
 
 Result<mr::Region> VerbsRegistrar::register_on_demand(std::span<std::byte> memory, uint32_t access,
                                                       std::span<const mr::OdpUse> uses) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (Status s = mr::odp_refusal(odp_, false, uses); !s) return s.error();
   const std::lock_guard lock{mutex_};
   return add({memory, reinterpret_cast<uint64_t>(memory.data()), access | mr::Access::on_demand,
@@ -121,6 +126,8 @@ Result<mr::Region> VerbsRegistrar::register_on_demand(std::span<std::byte> memor
 
 Result<mr::Region> VerbsRegistrar::register_implicit(uint32_t access,
                                                      std::span<const mr::OdpUse> uses) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (Status s = mr::odp_refusal(odp_, true, uses); !s) return s.error();
   const std::span<std::byte> all{static_cast<std::byte*>(nullptr), SIZE_MAX};
   const std::lock_guard lock{mutex_};

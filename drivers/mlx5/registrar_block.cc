@@ -2,6 +2,7 @@
 // Blocks of device memory over libibverbs: ibv_alloc_dm, ibv_import_dm, ibv_reg_dm_mr, copies.
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "mlx5/registrar.hh"
 
 namespace kilim::mlx5 {
@@ -50,6 +51,8 @@ Result<mr::DeviceBlock> VerbsRegistrar::adopt(OwnedDm dm, bool imported) {
 }
 
 Result<mr::DeviceBlock> VerbsRegistrar::allocate_block(const mr::BlockRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (max_block_ == 0) return Error{EOPNOTSUPP, "the adapter has no memory of its own"};
   ibv_alloc_dm_attr attr{request.bytes, request.log_alignment, 0};
   const std::lock_guard lock{mutex_};
@@ -64,6 +67,8 @@ Result<mr::DeviceBlock> VerbsRegistrar::allocate_block(const mr::BlockRequest& r
 }
 
 Result<mr::DeviceBlock> VerbsRegistrar::import_block(uint32_t number) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{mutex_};
   errno = 0;
   OwnedDm dm{ibv_import_dm(pd_->context, number), DropDm{true}};
@@ -107,6 +112,8 @@ Status VerbsRegistrar::read_block(const mr::DeviceBlock& block, uint64_t at,
 
 Result<mr::Region> VerbsRegistrar::register_block(const mr::DeviceBlock& block,
                                                   const mr::BlockRange& range) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{mutex_};
   ibv_dm* dm = find_block(block);
   if (dm == nullptr) return unknown_block;

@@ -2,6 +2,7 @@
 // Re-registration, protection domains beside the device's own, regions shared by import.
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mem/block.hh"
 #include "mlx5/registrar.hh"
 
@@ -130,6 +131,8 @@ mr::Rereg VerbsRegistrar::change_imported(Entries::iterator at, mr::Region& regi
 }
 
 Result<mr::Domain> VerbsRegistrar::create_domain() {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{mutex_};
   Pd pd{ibv_alloc_pd(pd_->context)};
   if (pd == nullptr) return Error{errno, "the adapter gives no further protection domain"};
@@ -158,6 +161,8 @@ Result<uint32_t> VerbsRegistrar::export_region(const mr::Region& region) {
 }
 
 Result<mr::Region> VerbsRegistrar::import_region(uint32_t number) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{mutex_};
   OwnedMr mr{ibv_import_mr(pd_, number), DropMr{true}};
   if (mr == nullptr) return Error{errno, "no region of this number is registered on this file"};

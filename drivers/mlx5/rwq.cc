@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/mlx5_device.hh"
@@ -72,6 +73,8 @@ VerbsQp make_hash_qp(ibv_context* context, ibv_qp_init_attr_ex& attr, bool tunne
 }  // namespace
 
 Result<device::RwqInfo> Mlx5Device::create_rwq(const device::RwqRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (!caps_.spread.usable()) return Error{EOPNOTSUPP, "the adapter has no receive work queues"};
   const auto cq = cqs_.find(request.cq.value());
   if (cq == cqs_.end())
@@ -137,6 +140,8 @@ Status Mlx5Device::destroy_rwq(device::RwqHandle rwq) {
 
 Result<device::RwqTableInfo> Mlx5Device::create_rwq_table(
     std::span<const device::RwqHandle> queues) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (!std::has_single_bit(queues.size()) || queues.size() > caps_.spread.longest_table)
     return Error{EINVAL, "a table's size is a power of two within the adapter's limit"};
   std::vector<ibv_wq*> members;
@@ -167,6 +172,8 @@ Status Mlx5Device::destroy_rwq_table(device::RwqTableHandle table) {
 
 Result<device::QpInfo> Mlx5Device::create_hash_qp(const device::HashQpRequest& request,
                                                   uint8_t port) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const auto table = tables_.find(request.table.value());
   if (table == tables_.end()) return Error{EINVAL, "no such table of receive queues"};
   if (request.lro) return create_joining_tir(request, port, table->second->ind_tbl_num);

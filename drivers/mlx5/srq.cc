@@ -2,6 +2,7 @@
 // Shared receive queues of the device. Control path only.
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mem/limits.hh"
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/mlx5_device.hh"
@@ -9,6 +10,8 @@
 namespace kilim::mlx5 {
 
 Result<device::SrqInfo> Mlx5Device::create_srq(const device::SrqRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (request.recv_wrs == 0 || request.max_recv_sge == 0)
     return Error{EINVAL, "a shared receive queue holds at least one receive of one piece"};
   ibv_srq_init_attr attr{};

@@ -3,9 +3,13 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::mlx5 {
 
 Result<Rkey> VerbsWindows::create_window(mr::WindowType type) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const bool can = type == mr::WindowType::type1 ? type1_ : type2_;
   if (!can)
     return Error{EOPNOTSUPP,

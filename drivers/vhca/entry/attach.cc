@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/device_words.hh"
 #include "vhca/entry/identity.hh"
@@ -197,6 +197,7 @@ Status Attached::set_mtu(uint32_t port, uint32_t mtu) noexcept {
 
 void Attached::detach() noexcept {
   if (state_->device == nullptr || state_->device->hidden()) return;
+  const memory_reserve::Scope scope;
   const LockGuard guard(device_list::attach_lock);
   state_->device->hide();
   Instance* live = state_->device->live();

@@ -17,7 +17,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/map_hook.hh"
 #include "vhca/entry/netdev.hh"

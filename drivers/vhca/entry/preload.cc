@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/device_list.hh"
 #include "vhca/entry/launched.hh"

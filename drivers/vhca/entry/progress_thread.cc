@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/entry/raw.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/hca/hca.hh"

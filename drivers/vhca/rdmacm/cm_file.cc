@@ -9,7 +9,7 @@
 
 #include <fcntl.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/rdmacm/call.hh"
 

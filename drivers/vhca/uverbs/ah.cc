@@ -8,7 +8,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5-abi.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"

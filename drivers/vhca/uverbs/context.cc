@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/devx_events.hh"

@@ -7,7 +7,7 @@
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/uverbs/context.hh"
 #include "vhca/uverbs/dispatch.hh"
 #include "vhca/uverbs/uar.hh"

@@ -6,7 +6,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 #include "vhca/wq/qp.hh"

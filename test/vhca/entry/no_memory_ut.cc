@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "rc_pair_fixture.hh"
 #include "ut.hh"
-#include "vhca/core/memory_reserve.hh"
 #include "vhca/entry/attach.hh"
 #include "vhca/memory/valgrind.hh"
 #include "vhca/rdmacm/cm_file.hh"

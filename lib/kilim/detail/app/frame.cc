@@ -8,6 +8,7 @@
 #include <rte_lcore.h>
 
 #include "kilim/detail/app/place.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 
 namespace kilim::inline v1::app {
 namespace {
@@ -21,6 +22,8 @@ int node_of(uint32_t lcore) noexcept {
 Result<std::unique_ptr<Frame>> Frame::create(std::span<port::Port* const> ports,
                                              std::span<const uint32_t> lcores,
                                              const Program& program) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (ports.empty()) return Error{EINVAL, "no port: give EAL one, --vdev net_kilim0"};
   if (lcores.empty()) return Error{EINVAL, "no lcore to run the packet function"};
   if (lcores.size() > port::max_txq)

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "kilim/detail/app/frame.hh"
+#include "kilim/detail/base/last_words.hh"
 #include "kilim/detail/capture/capture.hh"
 #include "kilim/detail/port/registry.hh"
 
@@ -260,6 +261,7 @@ void catch_signals() noexcept {
 }  // namespace
 
 int run(int argc, char** argv, const Program& program) {
+  say_when_memory_is_used_up(program.name);
   int own = 1;
   while (own < argc && std::strcmp(argv[own], "--") != 0) own++;
   std::vector<char*> eal(argv, argv + own);

@@ -15,6 +15,7 @@
 
 #include "kilim/detail/base/cacheline.hh"
 #include "kilim/detail/base/dpdk.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/base/units.hh"
 #include "kilim/detail/pool/chain.hh"
 #include "kilim/detail/port/registry.hh"
@@ -60,6 +61,8 @@ Result<Capture::Ring> Capture::make_ring(uint32_t entries) {
 }
 
 Result<std::unique_ptr<Capture>> Capture::start(port::Port& port, const CaptureConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (config.snap_bytes < 64 || config.snap_bytes > UINT16_MAX)
     return Error{EINVAL, "a capture keeps 64 to 65535 bytes of a packet"};
   if (config.records < 64 || config.records > 65536 || (config.records & (config.records - 1)) != 0)

@@ -12,12 +12,15 @@
 #include <time.h>
 
 #include "kilim/detail/base/fd.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/base/units.hh"
 
 namespace kilim::inline v1::diag {
 
 Result<std::unique_ptr<Recorder>> Recorder::open(const char* path, std::size_t bytes,
                                                  uint32_t lcore, prm::lint::QueueKind kind) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (bytes < sizeof(RecordingHead) + sizeof(DoorbellRecord) + wqebb_bytes)
     return Error{EINVAL, "a recording has room for one doorbell at least"};
   Fd file{::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};

@@ -8,6 +8,7 @@
 
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/barrier.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 
 namespace kilim::inline v1::lookup {
 namespace {
@@ -40,6 +41,8 @@ void erase_key(std::vector<Candidate>& list, Lkey key) {
 }  // namespace
 
 Result<std::unique_ptr<Index>> Index::create(const IndexConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   uint64_t blocks = 0;
   if (config.arena_bytes != 0) {
     const uint64_t last = config.arena + (config.arena_bytes - 1);

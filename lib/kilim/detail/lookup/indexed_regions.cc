@@ -4,10 +4,14 @@
 #include <chrono>
 #include <thread>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::inline v1::lookup {
 
 Result<std::unique_ptr<IndexedRegions>> IndexedRegions::create(mr::Registrar& registrar,
                                                                Index& index, const Config& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   std::unique_ptr<IndexedRegions> made{new IndexedRegions(index, config.patience_ms)};
   auto eal = mr::EalRegions::create(registrar, config.access, made->listener());
   if (!eal) return eal.error();

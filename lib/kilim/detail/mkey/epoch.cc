@@ -3,12 +3,16 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::inline v1::mkey {
 
 Epochs::Epochs(rte_rcu_qsbr* readers, uint32_t max_queues)
     : readers_(readers), max_(max_queues), clocks_(std::make_unique<QueueClock[]>(max_queues)) {}
 
 Result<std::unique_ptr<Epochs>> Epochs::create(rte_rcu_qsbr* readers, uint32_t max_queues) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (max_queues == 0 || max_queues > 4096)
     return Error{EINVAL, "epochs need the number of send queues that may name keys, 1 to 4096"};
   return std::unique_ptr<Epochs>(new Epochs(readers, max_queues));

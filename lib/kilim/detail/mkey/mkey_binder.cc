@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mkey/mkey_binder_burst.hh"
 #include "kilim/detail/mkey/mkey_lists.hh"
 
@@ -23,6 +24,8 @@ void walk_binders(Visit<const MkeyBinder> see) {
 Result<std::unique_ptr<MkeyBinder>> MkeyBinder::create(queue::Sq& sq, MkeyPool& pool,
                                                        Epochs& epochs,
                                                        const MkeyBinderConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   std::unique_ptr<MkeyBinder> binder{new MkeyBinder(sq, pool, epochs, config)};
   binder->clock_ = epochs.add_queue();
   if (binder->clock_ == nullptr)

@@ -12,6 +12,7 @@
 
 #include "kilim/detail/base/assert.hh"
 #include "kilim/detail/base/cacheline.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/base/units.hh"
 #include "kilim/detail/mkey/mkey_lists.hh"
 
@@ -34,6 +35,8 @@ void MkeyPool::Free::operator()(void* memory) const noexcept {
 // Reserves memory for `limit` keys, as keys never move; pages of keys not yet made stay untouched.
 Result<std::unique_ptr<MkeyPool>> MkeyPool::create(mr::MkeySource& source, uint32_t count,
                                                    const mr::MkeyRequest& request, uint32_t limit) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   static_assert(std::is_trivially_destructible_v<Mkey>);
   if (count == 0 || request.max_entries == 0)
     return Error{EINVAL, "a key pool needs keys and entries"};
@@ -56,10 +59,14 @@ Result<std::unique_ptr<MkeyPool>> MkeyPool::create(mr::MkeySource& source, uint3
 
 Result<std::unique_ptr<MkeyPool>> MkeyPool::create(mr::MkeySource& source, uint32_t count,
                                                    uint32_t max_entries) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   return create(source, count, mr::MkeyRequest{.max_entries = max_entries});
 }
 
 Status MkeyPool::grow(uint32_t more) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const uint32_t count = std::min(more, limit_ - count_);
   if (count == 0) return Error{ENOSPC, "the key pool has all the keys that it may have"};
   return make_keys(count);

@@ -7,6 +7,7 @@
 
 #include "kilim/detail/base/cacheline.hh"
 #include "kilim/detail/base/dpdk.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 
 namespace kilim::inline v1::mr {
 namespace {
@@ -29,6 +30,8 @@ std::vector<AdviceRange> parts_of(const AdviceJob& job) {
 
 Result<std::unique_ptr<AdviceQueue>> AdviceQueue::create(Registrar& registrar,
                                                          const Config& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (config.depth == 0 || (config.depth & (config.depth - 1)) != 0 || config.tries == 0)
     return Error{EINVAL, "a queue of advice has a power of two of places and tries at least once"};
   std::unique_ptr<AdviceQueue> q{new AdviceQueue(registrar, config)};

@@ -3,6 +3,8 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::inline v1::mr {
 
 Status AllocatedRegion::check(const AllocateRequest& request) noexcept {
@@ -15,6 +17,8 @@ Status AllocatedRegion::check(const AllocateRequest& request) noexcept {
 
 Result<AllocatedRegion> AllocatedRegion::create(Registrar& registrar,
                                                 const AllocateRequest& request) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (Status s = check(request); !s) return s.error();
   auto sentence = std::make_unique<Sentence>();
   Result<mem::Block> block = mem::Block::map(request.bytes, request.node, *sentence);

@@ -9,6 +9,7 @@
 #include <rte_eal_memconfig.h>
 #include <rte_memory.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mem/range.hh"
 
 namespace kilim::inline v1::mr {
@@ -39,6 +40,8 @@ class MemoryLock {
 
 Result<std::unique_ptr<EalRegions>> EalRegions::create(Registrar& registrar, uint32_t access,
                                                        const Listener& listener) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   std::unique_ptr<EalRegions> made{new EalRegions(registrar, access, listener)};
   const MemoryLock lock;
   for (const mem::Range& run : mem::eal_runs_locked()) {

@@ -7,6 +7,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mem/range.hh"
 #include "kilim/detail/mem/user_range.hh"
 
@@ -57,6 +58,8 @@ Pieces merged(Pieces pieces) {
 
 Result<std::vector<Mr>> register_runs(Registrar& registrar, std::span<std::byte> memory,
                                       uint32_t access) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   Result<std::vector<mem::Range>> runs = mem::runs_of(memory);
   if (!runs) return runs.error();
   return register_each(registrar, *runs, access);
@@ -64,6 +67,8 @@ Result<std::vector<Mr>> register_runs(Registrar& registrar, std::span<std::byte>
 
 Result<std::vector<Mr>> register_range(Registrar& registrar, std::span<std::byte> memory,
                                        uint32_t access) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   Result<std::vector<mem::Range>> runs = mem::runs_of(memory);
   if (!runs) runs = mem::user_runs(memory);
   if (!runs) return runs.error();
@@ -71,6 +76,8 @@ Result<std::vector<Mr>> register_range(Registrar& registrar, std::span<std::byte
 }
 
 Result<std::vector<Mr>> register_mempool(Registrar& registrar, rte_mempool* pool, uint32_t access) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   Pieces pieces;
   (void)rte_mempool_mem_iter(pool, collect_chunk, &pieces);
   const bool outside = pool->private_data_size >= sizeof(rte_pktmbuf_pool_private) &&

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::inline v1::pool {
 
 namespace {
@@ -70,6 +72,8 @@ Result<mem::Block> records(const char* name, std::size_t each, std::size_t size,
 }  // namespace
 
 Result<ArenaMemory> ArenaMemory::create(const ArenaConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::size_t bytes = std::size_t{config.buffers} * config.stride;
   if (bytes == 0) return Error{EINVAL, "an arena holds at least one packet buffer"};
   auto buffers = mem::Block::reserve("kilim_arena", bytes, 4096, config.numa_node);

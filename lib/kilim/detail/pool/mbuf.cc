@@ -11,6 +11,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/pool/chain.hh"
 #include "kilim/detail/pool/mbuf_row.hh"
 
@@ -72,6 +73,8 @@ ExternalMbufs::ExternalMbufs(Pool& pool, rte_mempool& mbufs) noexcept
 ExternalMbufs::~ExternalMbufs() = default;
 
 Result<std::unique_ptr<ExternalMbufs>> ExternalMbufs::create(Pool& pool, rte_mempool& mbufs) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (!has_mbufs(mbufs)) return no_mbufs;
   if (pool.arena().stride() != pool.arena().room())
     return Error{EINVAL, "the pool's buffers are mbufs already: use MbufPool::to_mbufs()"};
@@ -196,6 +199,8 @@ MbufPool::MbufPool(Pool pool, rte_mempool& mempool, uint64_t fulfilled) noexcept
     : pool_(std::move(pool)), mempool_(&mempool), fulfilled_(fulfilled) {}
 
 Result<MbufPool> MbufPool::over(rte_mempool& mempool, uint64_t fulfilled) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (!has_mbufs(mempool)) return no_mbufs;
   const uint16_t room = rte_pktmbuf_data_room_size(&mempool);
   if (room == 0 || (rte_pktmbuf_priv_flags(&mempool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0)

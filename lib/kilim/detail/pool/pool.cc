@@ -6,6 +6,7 @@
 #include <rte_errno.h>
 #include <rte_memory.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/pool/ledger.hh"
 #include "kilim/detail/pool/mbuf_row.hh"
 #include "kilim/detail/pool/parts.hh"
@@ -21,6 +22,8 @@ uint32_t count_of(const void* ring) noexcept {
 }  // namespace
 
 Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (config.count == 0 || config.first >= arena.count() ||
       config.count > arena.count() - config.first)
     return Error{EINVAL, "the pool's buffers do not lie within the arena"};
@@ -50,6 +53,8 @@ Result<Pool> Pool::create(const Arena& arena, const PoolConfig& config) {
 }
 
 Result<Pool> Pool::of_mbufs(const Arena& arena, rte_mempool& mempool) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   Pool p;
   p.arena_ = arena;
   p.count_ = mbuf_row::size(mempool);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/chooser/chooser_bench.hh"
 #include "kilim/detail/device/owned.hh"
 #include "kilim/detail/mem/block.hh"
@@ -88,6 +89,8 @@ struct Stage {
 }  // namespace
 
 Result<chooser::Chooser> calibrate_chooser(device::Device& device) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   Stage stage{device};
   if (Status s = stage.open(); !s) return s.error();
   chooser::ChooserBench bench{stage.context()};

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/burst/simd.hh"
 #include "kilim/detail/umr/list_writer.hh"
 
@@ -10,6 +11,8 @@ namespace kilim::inline v1::port {
 
 Result<std::unique_ptr<MkeyQueue>> MkeyQueue::create(device::Device& device,
                                                      const MkeyQueueConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (!device.caps().umr) return Error{EOPNOTSUPP, "the device binds no indirect keys (no UMR)"};
   std::unique_ptr<MkeyQueue> q(new MkeyQueue(device));
   if (Status s = q->make_queue(config); !s) return s.error();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kilim/detail/base/error_text.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/port/queues.hh"
 
 namespace kilim::inline v1::port {
@@ -61,6 +62,8 @@ PacketGather::~PacketGather() {
 Result<std::unique_ptr<PacketGather>> PacketGather::create(device::Device& device,
                                                            const pool::Arena& arena,
                                                            const PacketGatherConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (config.keys == 0 || (config.keys & (config.keys - 1)) != 0 || config.keys > 8192)
     return error_with(EINVAL, "a packet gather has %u keys, it must be a power of two up to 8192",
                       config.keys);

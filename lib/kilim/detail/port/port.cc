@@ -4,11 +4,14 @@
 #include <cerrno>
 
 #include "kilim/detail/base/error_text.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/mr/runs.hh"
 
 namespace kilim::inline v1::port {
 
 Result<std::unique_ptr<Port>> Port::create(PortParts parts) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   std::unique_ptr<Port> p(new Port(std::move(parts)));
   auto info = p->device().port(p->parts_.number);
   if (!info) return info.error();
@@ -26,6 +29,8 @@ Port::~Port() {
 }
 
 Status Port::configure(const QueueSizes& sizes, const pool::Arena& arena) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{shape_};
   if (started_) return Error{EBUSY, "a started port is not configured: stop it first"};
   if (Status s = check_sizes(sizes); !s) return s;
@@ -78,6 +83,8 @@ Status Port::set_tx(uint32_t queue, const TxSetup& setup) {
 }
 
 Status Port::start() {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{shape_};
   if (started_) return Error{EBUSY, "the port is started already"};
   if (!region_) return Error{EINVAL, "the port is not configured"};

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/port/port.hh"
 
 namespace kilim::inline v1::port {
@@ -100,6 +101,8 @@ Status Port::set_isolated(bool on) {
 }
 
 Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{shape_};
   // What the queues can is known when the port starts.
   const flow::RuleError e = started_ ? check_rss(rss) : flow::check(rss, rule_limits());
@@ -113,6 +116,8 @@ Status Port::set_rss(const flow::Rss& rss, flow::RuleError* why) {
 }
 
 Status Port::set_filter(const flow::Filter& filter, flow::RuleError* why) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{shape_};
   if (const flow::RuleError e = flow::check(filter); e.code != 0) return refused(e, why);
   if (started_)
@@ -132,6 +137,8 @@ Status Port::set_address(const device::MacAddress& mac) {
 
 Status Port::start_for(std::span<const RxTarget> queues, const flow::Filter& filter,
                        const flow::Rss& rss, bool reads_tunnels) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (started_) return Error{EBUSY, "the port is started already"};
   if (queues.empty()) return Error{EINVAL, "there are no receive queues to lead frames to"};
   unconfigure();
@@ -157,6 +164,8 @@ Status Port::start_for(std::span<const RxTarget> queues, const flow::Filter& fil
 }
 
 Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const std::lock_guard lock{shape_};
   if (!started_)
     return refused({EINVAL, flow::Field::none, "rules are added to a started port"}, why);

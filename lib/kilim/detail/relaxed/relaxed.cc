@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "kilim/detail/base/memory_reserve.hh"
 #include "kilim/detail/base/units.hh"
 
 namespace kilim::inline v1::relaxed {
@@ -46,6 +47,8 @@ const char* text(Answer a) noexcept {
 }
 
 Result<std::unique_ptr<Relaxed>> Relaxed::create(mkey::MkeyBinder& binder, const Config& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   const uint32_t page = config.page_bytes;
   if (config.keys == 0 || config.flush_share == 0)
     return Error{EINVAL, "relaxed regions need the number of their keys and a share of them"};

@@ -12,6 +12,8 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
+#include "kilim/detail/base/memory_reserve.hh"
+
 namespace kilim::inline v1::worker {
 namespace {
 
@@ -27,6 +29,8 @@ uint64_t cycles_of_us(uint32_t us) noexcept {
 }  // namespace
 
 Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (config.tick.run != nullptr && config.tick.period_us == 0)
     return Error{EINVAL, "a tick needs a period"};
   Fd wake_fd;
@@ -64,6 +68,8 @@ Worker::~Worker() {
 }
 
 Status Worker::add(const Poller& poller) {
+  const memory_reserve::Making memory_left;
+  if (!memory_left) return memory_left.error();
   if (inside == this) return Error{EDEADLK, "a worker cannot wait for itself to take a poller"};
   for (const Poller& p : plan_)
     if (p.is(poller)) return Error{EEXIST, "the worker runs this poller already"};
@@ -72,6 +78,7 @@ Status Worker::add(const Poller& poller) {
 }
 
 Status Worker::remove(const Poller& poller) {
+  const memory_reserve::Scope memory;  // what goes is not refused
   if (inside == this) return Error{EDEADLK, "a worker cannot wait for itself to leave a poller"};
   const auto at =
       std::find_if(plan_.begin(), plan_.end(), [&poller](const Poller& p) { return p.is(poller); });

@@ -2,7 +2,7 @@
 // The reserve is a std::new_handler: operator new asks it before it gives up. Parts are mapped and
 // never touched, so they cost address space alone; giving one back makes room under RLIMIT_AS and
 // in the kernel's account of what is promised.
-#include "vhca/core/memory_reserve.hh"
+#include "kilim/detail/base/memory_reserve.hh"
 
 #include <array>
 #include <atomic>
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace kilim::vhca::memory_reserve {
+namespace kilim::inline v1::memory_reserve {
 
 thread_local unsigned Scope::depth = 0;
 
@@ -100,4 +100,4 @@ bool has_room(unsigned long bytes) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca::memory_reserve
+}  // namespace kilim::inline v1::memory_reserve

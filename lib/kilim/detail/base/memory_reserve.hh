@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Address space that is kept back for the moment when the process has no memory left: a call of the
-// device that is under way then ends as it began, and the next one that would make something is
-// answered ENOMEM (doc/decisions/0087-memory-for-the-call-under-way.md). Owner: the process. Any
-// thread. Never touches its pages; of the client's own allocations it knows nothing.
+// device or of the library's set-up that is under way then ends as it began, and the next one that
+// would make something is answered ENOMEM (doc/decisions/0087-memory-for-the-call-under-way.md,
+// 0113). Owner: the process. Any thread. Never touches its pages; of the client's own allocations
+// it knows nothing.
 #pragma once
 
-namespace kilim::vhca::memory_reserve {
+#include <cerrno>
+
+#include "kilim/detail/base/result.hh"
+
+namespace kilim::inline v1::memory_reserve {
 
 // Every allocation by `new` that comes here is the device's: its library has a C++ runtime of its
 // own (the launcher's has). Otherwise only those within a Scope are.
@@ -36,4 +41,17 @@ class Scope {
   static thread_local unsigned depth;
 };
 
-}  // namespace kilim::vhca::memory_reserve
+// A call that makes something, from here to the end of its block. False: the process has no memory,
+// and nothing is made. Such calls call each other.
+class Making {
+ public:
+  Making() noexcept : ok_(Scope::here() || fill()) {}
+  explicit operator bool() const noexcept { return ok_; }
+  static Error error() noexcept { return {ENOMEM, "the process has no memory left for this"}; }
+
+ private:
+  bool ok_;
+  Scope scope_;
+};
+
+}  // namespace kilim::inline v1::memory_reserve
