@@ -65,7 +65,13 @@ bool write_file(const std::string& path, std::string text) {
   if (text.empty() || text.back() != '\n') text += '\n';
   const Fd file(
       raw::open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!file) return false;
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
 }
 
 void remove_all(const std::string& path) noexcept {
