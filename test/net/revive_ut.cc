@@ -172,6 +172,37 @@ void a_dead_device_keeps_what_it_holds() {
   EQUAL(t.out(), 0u);
 }
 
+// A worker that is in the middle of a burst may use the queue: nothing is done to it until that
+// worker has reported.
+void a_queue_waits_for_its_worker() {
+  for (const char* mode : {"io", "umr"}) {
+    Bench b(mode);
+    CU_ASSERT_TRUE_FATAL(b.forwards(100));
+    auto quiescence = worker::Quiescence::create(1);
+    CU_ASSERT_TRUE_FATAL(quiescence.ok());
+    CU_ASSERT_TRUE_FATAL(quiescence->add(0));
+    quiescence->online(0);
+    CU_ASSERT_TRUE_FATAL(b.fail_last_qp());
+    for (int i = 0; i < 20'000 && b.t.far->stats().queues_down == 0; i++) {
+      b.send();
+      b.t.run_devices();
+      b.engine->run(b.stream);
+    }
+    for (int i = 0; i < 100; i++) {
+      b.t.far->revive(&*quiescence);
+      b.t.run_devices();
+    }
+    EQUAL(b.t.far->stats().queues_down, 1u);
+    EQUAL(b.t.far->stats().recoveries, 0u);
+    quiescence->pass(0);
+    b.t.far->revive(&*quiescence);
+    EQUAL(b.t.far->stats().recoveries, 1u);
+    EQUAL(b.t.far->stats().queues_down, 0u);
+    quiescence->offline(0);
+    CU_ASSERT_TRUE(b.forwards(300));
+  }
+}
+
 void forward_until(Bench& b, worker::Quiescence& quiescence, const std::atomic<bool>& stop) {
   quiescence.online(0);
   while (!stop.load()) {
@@ -258,6 +289,7 @@ const kilim::test::Case cases[] = {
     {"a pair whose reset is refused is tried again", test::a_refused_pair_is_tried_again},
     {"a receive work queue whose reset is refused is tried again",
      test::a_refused_receive_queue_is_tried_again},
+    {"a queue is not touched before its worker has reported", a_queue_waits_for_its_worker},
     {"queues are revived beside a worker that forwards", beside_a_worker},
 };
 
