@@ -39,9 +39,21 @@ void unmap_part(void* at, std::size_t bytes) noexcept {
   ::syscall(SYS_munmap, at, bytes);
 }
 
+thread_local bool asks = false;  // this thread is in the handler before us
+
+// The handler before us, asked. It may throw.
+class Asking {
+ public:
+  Asking() noexcept { asks = true; }
+  ~Asking() { asks = false; }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+};
+
 // Operator new tries again behind it. Where the reserve is empty, or the allocation not ours, the
 // handler before us is asked, which may throw; where there was none, none is left until the next
-// call of the device, so that operator new fails.
+// call of the device, so that operator new fails. Two handlers may name each other: a process that
+// loads the library twice has two reserves, and each puts itself in front of what it finds.
 void give_a_part() {
   if (everybody.load(std::memory_order_relaxed) || Scope::here()) {
     for (std::atomic<void*>& part : parts) {
@@ -51,8 +63,13 @@ void give_a_part() {
       return unmap_part(at, part_bytes);
     }
   }
-  if (const std::new_handler before = next.load(std::memory_order_acquire)) return before();
-  std::set_new_handler(nullptr);
+  const std::new_handler before = next.load(std::memory_order_acquire);
+  if (before == nullptr || asks) {
+    std::set_new_handler(nullptr);
+    return;
+  }
+  const Asking asking;
+  before();
 }
 
 void stand_in_front() noexcept {
