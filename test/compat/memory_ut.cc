@@ -55,7 +55,8 @@ void faults_of(ibv_context* c, const kilim_relaxed_attr& attr) {
   CU_ASSERT_TRUE(refused(pages.at + 6 * page, 3 * page, rights));
   CU_ASSERT_TRUE(refused(pages.at, pages.bytes, rights));
   CU_ASSERT_TRUE(refused(pages.at, pages.bytes, IBV_ACCESS_REMOTE_READ));
-  CU_ASSERT_TRUE(good(pages.at, 7 * page, rights) && good(pages.at + 8 * page, page, rights));
+  CU_ASSERT_TRUE(good(pages.at, 7 * page, rights));
+  CU_ASSERT_TRUE(good(pages.at + 8 * page, page, rights));
   ::mprotect(pages.at + 20 * page, 500 * page, PROT_READ);
   CU_ASSERT_TRUE(refused(pages.at + 20 * page, page, rights));
   CU_ASSERT_TRUE(refused(pages.at + 10 * page, 500 * page, rights));
@@ -73,7 +74,8 @@ void faults() {
   faults_of(client(), {.memory = KILIM_RELAXED_ON_DEMAND});
   Attached* device = attach_device("memory1", "no-odp");
   ibv_context* c = open_hooked("memory1");
-  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  CU_ASSERT_TRUE_FATAL(device != nullptr);
+  CU_ASSERT_TRUE_FATAL(c != nullptr);
   faults_of(c, {});
   EQUAL(ibv_close_device(c), 0);
 }
@@ -132,21 +134,35 @@ void sentences_end() {
   };
   ibv_mr* mr = nullptr;
   CU_ASSERT_TRUE(fails());
-  CU_ASSERT_TRUE((mr = ibv_reg_mr_relaxed(pd, pages.at, page, rights)) != nullptr && says("") &&
-                 *kilim_compat_error() == 0);
-  CU_ASSERT_TRUE(fails() && ibv_dereg_mr_relaxed(mr) == 0 && *kilim_compat_error() == 0);
-  CU_ASSERT_TRUE(fails() && ibv_flush_relaxed_mr(pd) == 0 && *kilim_compat_error() == 0);
+  CU_ASSERT_TRUE((mr = ibv_reg_mr_relaxed(pd, pages.at, page, rights)) != nullptr);
+  CU_ASSERT_TRUE(says(""));
+  EQUAL(*kilim_compat_error(), 0);
+  CU_ASSERT_TRUE(fails());
+  EQUAL(ibv_dereg_mr_relaxed(mr), 0);
+  EQUAL(*kilim_compat_error(), 0);
+  CU_ASSERT_TRUE(fails());
+  EQUAL(ibv_flush_relaxed_mr(pd), 0);
+  EQUAL(*kilim_compat_error(), 0);
   ibv_exp_device_attr attr{};
-  CU_ASSERT_TRUE(fails() && ibv_exp_query_device(client(), &attr) == 0);
-  CU_ASSERT_TRUE(*kilim_compat_error() == 0 && fails());
+  CU_ASSERT_TRUE(fails());
+  EQUAL(ibv_exp_query_device(client(), &attr), 0);
+  EQUAL(*kilim_compat_error(), 0);
+  CU_ASSERT_TRUE(fails());
   ibv_exp_reg_mr_in in{.pd = pd, .addr = pages.at, .length = page, .exp_access = 0, .comp_mask = 0};
-  CU_ASSERT_TRUE((mr = ibv_exp_reg_mr(&in)) != nullptr && *kilim_compat_error() == 0);
+  CU_ASSERT_TRUE((mr = ibv_exp_reg_mr(&in)) != nullptr);
+  EQUAL(*kilim_compat_error(), 0);
   ibv_exp_prefetch_attr fetch{0, pages.at, page, 0};
-  CU_ASSERT_TRUE(fails() && ibv_exp_prefetch_mr(mr, &fetch) == 0 && *kilim_compat_error() == 0);
-  CU_ASSERT_TRUE(fails() && ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
-                                             IBV_ACCESS_LOCAL_WRITE, nullptr) == 0);
-  CU_ASSERT_TRUE(*kilim_compat_error() == 0 && fails());
-  CU_ASSERT_TRUE(kilim_compat_dereg_mr(mr) == 0 && *kilim_compat_error() == 0);
+  CU_ASSERT_TRUE(fails());
+  EQUAL(ibv_exp_prefetch_mr(mr, &fetch), 0);
+  EQUAL(*kilim_compat_error(), 0);
+  CU_ASSERT_TRUE(fails());
+  EQUAL(ibv_exp_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                         IBV_ACCESS_LOCAL_WRITE, nullptr),
+        0);
+  EQUAL(*kilim_compat_error(), 0);
+  CU_ASSERT_TRUE(fails());
+  EQUAL(kilim_compat_dereg_mr(mr), 0);
+  EQUAL(*kilim_compat_error(), 0);
   EQUAL(ibv_dealloc_pd(pd), 0);
 }
 

@@ -26,7 +26,9 @@ void domain_is_free_again() {
   ibv_pd* pd = ibv_alloc_pd(client());
   ibv_mr* a = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
   ibv_mr* b = ibv_reg_mr_relaxed(pd, pages.at, page, rights);
-  CU_ASSERT_TRUE_FATAL(a != nullptr && b != nullptr && a->rkey != b->rkey);
+  CU_ASSERT_TRUE_FATAL(a != nullptr);
+  CU_ASSERT_TRUE_FATAL(b != nullptr);
+  CU_ASSERT_TRUE_FATAL(a->rkey != b->rkey);
   EQUAL(ibv_dealloc_pd(pd), EBUSY);
   EQUAL(ibv_dereg_mr_relaxed(a), 0);
   EQUAL(ibv_flush_relaxed_mr(pd), 0);

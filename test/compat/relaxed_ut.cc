@@ -36,8 +36,11 @@ void read_by_a_peer() {
     Region into(loop.pd[0], 3 * page);
     ibv_mr* mr = example_relaxed(loop.pd[1], pages.at + 100, page);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-    CU_ASSERT_TRUE(mr->addr == pages.at + 100 && mr->length == page && mr->pd == loop.pd[1] &&
-                   mr->context == loop.pd[1]->context && mr->lkey == mr->rkey);
+    EQUAL(mr->addr, pages.at + 100);
+    EQUAL(mr->length, page);
+    EQUAL(mr->pd, loop.pd[1]);
+    EQUAL(mr->context, loop.pd[1]->context);
+    EQUAL(mr->lkey, mr->rkey);
     rkey = mr->rkey;
     CU_ASSERT_TRUE(reads(loop, into, pages.at + 100, rkey, page));
     CU_ASSERT_TRUE(reads(loop, into, pages.at + 100, rkey, 2 * page - 100));
@@ -65,7 +68,8 @@ void atomics_by_a_peer() {
   ibv_mr* mr = ibv_reg_mr_relaxed(loop.pd[1], pages.at, page,
                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
   ibv_mr* not_for_them = ibv_reg_mr_relaxed(loop.pd[1], pages.at, page, rights);
-  CU_ASSERT_TRUE_FATAL(mr != nullptr && not_for_them != nullptr);
+  CU_ASSERT_TRUE_FATAL(mr != nullptr);
+  CU_ASSERT_TRUE_FATAL(not_for_them != nullptr);
   for (const uint32_t rkey : {mr->rkey, not_for_them->rkey}) {
     EQUAL(loop.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, into.sge(0, 8),
                            reinterpret_cast<uintptr_t>(word), rkey, 2),
@@ -122,12 +126,14 @@ void configured() {
 void without_paging() {
   Attached* device = attach_device("compat1", "no-odp");
   ibv_context* c = open_hooked("compat1");
-  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  CU_ASSERT_TRUE_FATAL(device != nullptr);
+  CU_ASSERT_TRUE_FATAL(c != nullptr);
   Filled pages(8);
   ibv_pd* pd = ibv_alloc_pd(c);
   ibv_mr* whole = ibv_reg_mr_relaxed(pd, pages.at, 8 * page, rights);
   ibv_mr* part = ibv_reg_mr_relaxed(pd, pages.at + page, page, rights);
-  CU_ASSERT_TRUE(whole != nullptr && part != nullptr);
+  CU_ASSERT_TRUE(whole != nullptr);
+  CU_ASSERT_TRUE(part != nullptr);
   uint8_t* const hole = pages.at + 4 * page;
   EQUAL(ibv_dereg_mr_relaxed(whole), 0);
   EQUAL(ibv_dereg_mr_relaxed(part), 0);
@@ -142,7 +148,8 @@ void without_paging() {
 void without_keys() {
   Attached* device = attach_device("compat2", "no-devx");
   ibv_context* c = open_hooked("compat2");
-  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  CU_ASSERT_TRUE_FATAL(device != nullptr);
+  CU_ASSERT_TRUE_FATAL(c != nullptr);
   Filled pages(1);
   ibv_pd* pd = ibv_alloc_pd(c);
   CU_ASSERT_TRUE(

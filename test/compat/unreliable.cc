@@ -40,7 +40,8 @@ void unreliable_write() {
   Pages near_side(2);
   ibv_mr* to = ibv_reg_mr_relaxed(u.pd, far_side.at, far_side.bytes, rights);
   ibv_mr* from = ibv_reg_mr_relaxed(u.pd, near_side.at, near_side.bytes, rights);
-  CU_ASSERT_TRUE_FATAL(to != nullptr && from != nullptr);
+  CU_ASSERT_TRUE_FATAL(to != nullptr);
+  CU_ASSERT_TRUE_FATAL(from != nullptr);
   EQUAL(kilim_relaxed_usable(to, u.qp[0]), 0);
   fill(near_side.at, near_side.bytes, 9);
   const ibv_sge all{number(near_side.at), static_cast<uint32_t>(near_side.bytes), from->lkey};
@@ -56,7 +57,8 @@ void unreliable_write() {
 void an_adapter_without_paging_says_so(kilim_relaxed_attr attr) {
   Attached* device = attach_device("memory0", "no-odp");
   ibv_context* c = open_hooked("memory0");
-  CU_ASSERT_TRUE_FATAL(device != nullptr && c != nullptr);
+  CU_ASSERT_TRUE_FATAL(device != nullptr);
+  CU_ASSERT_TRUE_FATAL(c != nullptr);
   ibv_pd* pd = ibv_alloc_pd(c);
   EQUAL(kilim_relaxed_config(pd, &attr), EOPNOTSUPP);
   CU_ASSERT_TRUE(says("SUPPORT"));

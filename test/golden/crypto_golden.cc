@@ -181,7 +181,8 @@ Request random_request(std::mt19937_64& random, const Encrypted& t) {
 
 void random_rules(const char* name, const char* profile, bool signs) {
   Encrypted t{name, profile, signs};
-  CU_ASSERT_TRUE_FATAL(t.ok() && t.dek != nullptr);
+  CU_ASSERT_TRUE_FATAL(t.ok());
+  CU_ASSERT_TRUE_FATAL(t.dek != nullptr);
   CU_ASSERT_TRUE_FATAL(t.learn());
   (void)t.posted();
   std::mt19937_64 random{46};
@@ -217,13 +218,15 @@ void signed_and_encrypted_keys() {
 
 void both_refuse_what_is_too_long() {
   Encrypted t{"crypto3", "cx6dx", false};
-  CU_ASSERT_TRUE_FATAL(t.ok() && t.learn());
+  CU_ASSERT_TRUE_FATAL(t.ok());
+  CU_ASSERT_TRUE_FATAL(t.learn());
   (void)t.posted();
   Request r;
   r.rule.dek = t.dek_number;
   r.sges.assign(49, {0x1000, 8, 5});
   const Outcome o = t.by_kilim(r);
-  CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.limit == 48);
+  EQUAL(o.why, Refusal::too_many_inline);
+  EQUAL(o.limit, 48);
   EQUAL(t.by_libmlx5(r), ENOMEM);
   r.sges.clear();
   EQUAL(t.by_kilim(r).why, Refusal::empty);
@@ -234,14 +237,16 @@ void both_refuse_what_is_too_long() {
   r.sign.memory.kind = umr::SignKind::crc32;
   r.sges.assign(45, {0x1000, 8, 5});
   const Outcome p = both.by_kilim(r);
-  CU_ASSERT_TRUE(p.why == Refusal::too_many_inline && p.limit == 44);
+  EQUAL(p.why, Refusal::too_many_inline);
+  EQUAL(p.limit, 44);
   EQUAL(both.by_libmlx5(r), ENOMEM);
 }
 
 // As libmlx5 makes them: an encryption key of ours is found by its number, and has its tag.
 void an_encryption_key() {
   Encrypted t{"crypto5", "cx6dx", false};
-  CU_ASSERT_TRUE_FATAL(t.ok() && t.learn());
+  CU_ASSERT_TRUE_FATAL(t.ok());
+  CU_ASSERT_TRUE_FATAL(t.learn());
   const std::vector<std::byte> keys(64, std::byte{3});
   CU_ASSERT_FALSE(mlx5::EncryptionKey::create(t.device.pd, std::span(keys).first(48)));
   const mlx5::EncryptionKey::Tag tag{1, 2, 3};

@@ -162,7 +162,8 @@ struct Signed : Twins {
     std::memcpy(&b, wqe.data() + 192, sizeof(b));
     psvs.memory_psv = prm::bsf::mem_psv::get(b);
     psvs.wire_psv = prm::bsf::wire_psv::get(b);
-    CU_ASSERT_TRUE_FATAL(psvs.memory_psv != 0 && psvs.wire_psv != 0);
+    CU_ASSERT_TRUE_FATAL(psvs.memory_psv != 0);
+    CU_ASSERT_TRUE_FATAL(psvs.wire_psv != 0);
     CU_ASSERT_TRUE_FATAL(by_kilim(both).ok());
     EQUAL_FATAL(ours->wait(), IBV_WC_SUCCESS);
   }
@@ -213,7 +214,8 @@ void both_refuse_what_is_too_long() {
   r.rule.memory.kind = SignKind::crc32;
   EQUAL(t.by_libmlx5(r), ENOMEM);
   const Outcome o = t.by_kilim(r);
-  CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.limit == 48);
+  EQUAL(o.why, Refusal::too_many_inline);
+  EQUAL(o.limit, 48);
   r.sges.resize(1);
   r.rule.has_copy = true;
   EQUAL(t.by_kilim(r).why, Refusal::copies_nothing);

@@ -116,10 +116,14 @@ void cut_by_libmlx5_refused_by_kilim() {
   const std::vector<uint8_t> cut = t.theirs->blocks(0, 3);
   EQUAL(cut[128 + 16 + 2] << 8 | cut[128 + 16 + 3], 70'000 & 0xffff);
   Outcome o = by_kilim(*t.sq, t.key, r);
-  CU_ASSERT_TRUE(o.why == Refusal::long_block && o.asked == 70'000 && o.limit == 65535);
+  EQUAL(o.why, Refusal::long_block);
+  EQUAL(o.asked, 70'000);
+  EQUAL(o.limit, 65535);
   r.blocks = {{0x1000, 60'000, 10'000, 5}};
   o = by_kilim(*t.sq, t.key, r);
-  CU_ASSERT_TRUE(o.why == Refusal::long_stride && o.asked == 70'000 && o.limit == 65535);
+  EQUAL(o.why, Refusal::long_stride);
+  EQUAL(o.asked, 70'000);
+  EQUAL(o.limit, 65535);
   std::array<char, 100> said{};
   describe(o, said);
   EQUAL(said.data(), "a strided entry has a stride of 16 bits: 70000 bytes, the limit is 65535");
@@ -145,8 +149,9 @@ void check_by_pointer(Twins& t, Lists& lists) {
   const auto at = reinterpret_cast<uint64_t>(lists.memory.data());
   prm::Klm pointer;
   std::memcpy(&pointer, &ours[128], sizeof pointer);
-  CU_ASSERT_TRUE(pointer.byte_count.host() == list_bytes && pointer.mkey.host() == 0x12345678 &&
-                 pointer.address.host() == at);
+  EQUAL(pointer.byte_count.host(), list_bytes);
+  EQUAL(pointer.mkey.host(), 0x12345678);
+  EQUAL(pointer.address.host(), at);
   EQUAL(ours[7], 9);   // octowords of the WQE
   EQUAL(ours[16], 0);  // not inline
   ours[7] = inlined[7];
@@ -212,18 +217,29 @@ void keys_of_pages(test::GoldenDevice& device, mlx5::VerbsMkeySource& source) {
                         pages)
           .ok());
   const vhca::Mkey& m = device.key(pages[0].lkey.value());
-  CU_ASSERT_TRUE(m.mode == vhca::KeyMode::ksm && m.log_entity_size == 14 && m.capacity == 12);
+  EQUAL(m.mode, vhca::KeyMode::ksm);
+  EQUAL(m.log_entity_size, 14);
+  EQUAL(m.capacity, 12);
   source.destroy_mkeys(pages);
   const mr::MkeyRequest small{.max_entries = 1, .kind = mr::EntryKind::ksm, .log_entity_bytes = 11};
   EQUAL(source.create_mkeys(small, pages).error().code, EINVAL);
 }
 
 void same_but_for_its_number(const vhca::Mkey& a, const vhca::Mkey& b) {
-  CU_ASSERT_TRUE(a.mode == b.mode && a.free == b.free && a.umr_enabled == b.umr_enabled);
-  CU_ASSERT_TRUE(a.rights == b.rights && a.pd == b.pd && a.qpn == b.qpn && a.tag() == b.tag());
-  CU_ASSERT_TRUE(a.start == b.start && a.len == b.len && a.length64 == b.length64);
-  CU_ASSERT_TRUE(a.capacity == b.capacity && a.used == b.used);
-  CU_ASSERT_TRUE(a.remote_invalidates == b.remote_invalidates && a.window == b.window);
+  EQUAL(a.mode, b.mode);
+  EQUAL(a.free, b.free);
+  EQUAL(a.umr_enabled, b.umr_enabled);
+  EQUAL(a.rights, b.rights);
+  EQUAL(a.pd, b.pd);
+  EQUAL(a.qpn, b.qpn);
+  EQUAL(a.tag(), b.tag());
+  EQUAL(a.start, b.start);
+  EQUAL(a.len, b.len);
+  EQUAL(a.length64, b.length64);
+  EQUAL(a.capacity, b.capacity);
+  EQUAL(a.used, b.used);
+  EQUAL(a.remote_invalidates, b.remote_invalidates);
+  EQUAL(a.window, b.window);
 }
 
 // A key made by the command that drivers/mlx5 sends is the key that libmlx5's call makes, as the

@@ -113,7 +113,9 @@ void both_refuse_53() {
   r.sges.assign(53, {0x1000, 16, 5});
   EQUAL(by_libmlx5(*t.theirs, t.key, r), ENOMEM);
   const Outcome o = by_kilim(*t.sq, t.key, Twins::max_entries, r);
-  CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.asked == 53 && o.limit == 52);
+  EQUAL(o.why, Refusal::too_many_inline);
+  EQUAL(o.asked, 53);
+  EQUAL(o.limit, 52);
   EQUAL(t.theirs->posted(), 0);
   EQUAL(t.ours->posted(), 0);
 }

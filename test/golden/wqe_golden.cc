@@ -157,7 +157,8 @@ void reliable_connections() {
   for (int round = 0; round < 20; round++) {
     GoldenQp theirs{device, IBV_QPT_RC};
     GoldenQp ours{device, IBV_QPT_RC};
-    CU_ASSERT_TRUE_FATAL(theirs.ok() && ours.ok());
+    CU_ASSERT_TRUE_FATAL(theirs.ok());
+    CU_ASSERT_TRUE_FATAL(ours.ok());
     std::vector<uint64_t> ids(ours.geometry.wqebb_count);
     queue::Sq sq{ours.geometry, ids};
     uint32_t first = 0;
@@ -179,7 +180,8 @@ void raw_packets() {
   for (int round = 0; round < 20; round++) {
     GoldenQp theirs{device, IBV_QPT_RAW_PACKET};
     GoldenQp ours{device, IBV_QPT_RAW_PACKET};
-    CU_ASSERT_TRUE_FATAL(theirs.ok() && ours.ok());
+    CU_ASSERT_TRUE_FATAL(theirs.ok());
+    CU_ASSERT_TRUE_FATAL(ours.ok());
     std::vector<uint64_t> ids(ours.geometry.wqebb_count);
     queue::Sq sq{ours.geometry, ids};
     uint32_t first = 0;
@@ -212,7 +214,8 @@ struct RawTwins {
         ours(device, IBV_QPT_RAW_PACKET),
         ids(ours.geometry.wqebb_count),
         sq(ours.geometry, ids) {
-    CU_ASSERT_TRUE_FATAL(theirs.ok() && ours.ok());
+    CU_ASSERT_TRUE_FATAL(theirs.ok());
+    CU_ASSERT_TRUE_FATAL(ours.ok());
   }
   // Posts the request by libmlx5 and this packet by Kilim.
   void post(ibv_send_wr& wr, const queue::EthHead& head, std::span<const queue::Sge> pieces) {

@@ -61,7 +61,8 @@ void the_kernel_says_so_too(std::size_t large) {
   const auto r = mr::AllocatedRegion::create(registrar(), {.bytes = large, .access = Access::all});
   CU_ASSERT_FATAL(r.ok());
   const auto runs = mem::user_runs(r->memory());
-  CU_ASSERT_FATAL(runs.ok() && runs->size() == 1);
+  CU_ASSERT_FATAL(runs.ok());
+  EQUAL_FATAL(runs->size(), 1);
   EQUAL(runs->front().page_bytes, has_some ? large : page);
 }
 
@@ -76,9 +77,11 @@ void library_memory_is_contiguous() {
     huge.given = given ? 21 : 0;
     huge.asked.clear();
     const auto r = allocate(3 * large);
-    CU_ASSERT_FATAL(r.ok() && huge.asked == std::vector<unsigned>{21});
+    CU_ASSERT_FATAL(r.ok());
+    CU_ASSERT_FATAL(huge.asked == std::vector<unsigned>{21});
     const Region region = r->region();
-    CU_ASSERT(region.length == 3 * large && r->memory().size() == 3 * large);
+    EQUAL(region.length, 3 * large);
+    EQUAL(r->memory().size(), 3 * large);
     EQUAL(region.page_bytes, given ? large : page);
     EQUAL(region.entries, given ? 3 : 3 * large / page);
     EQUAL(*r->fall_back() == '\0', given);
@@ -86,7 +89,8 @@ void library_memory_is_contiguous() {
   }
   // Not for what does not fill one; the largest come first.
   huge.asked.clear();
-  CU_ASSERT(allocate(large / 2).ok() && huge.asked.empty());
+  CU_ASSERT(allocate(large / 2).ok());
+  CU_ASSERT(huge.asked.empty());
   EQUAL(allocate(gib).error().code, ENOMEM);
   EQUAL(huge.asked, (std::vector<unsigned>{30, 21}));
   huge = {};

@@ -116,10 +116,12 @@ void connects_by(const char* host) {
   CU_ASSERT_TRUE_FATAL(passive.ok());
   EQUAL(request->accept(*e.v.device, e.b.info()).error().code, EINVAL);
   Result<State> state = wait_until(*active, State::connected);
-  CU_ASSERT_TRUE_FATAL(state.ok() && *state == State::connected);
+  CU_ASSERT_TRUE_FATAL(state.ok());
+  EQUAL_FATAL(*state, State::connected);
   CU_ASSERT_TRUE(begins_with(active->data(), "answer"));
   state = wait_until(*passive, State::connected);
-  CU_ASSERT_TRUE_FATAL(state.ok() && *state == State::connected);
+  CU_ASSERT_TRUE_FATAL(state.ok());
+  EQUAL_FATAL(*state, State::connected);
   CU_ASSERT_TRUE(writes(e, e.a));
   CU_ASSERT_TRUE(active->disconnect().ok());
   state = wait_until(*passive, State::disconnected);
@@ -142,7 +144,8 @@ void resets_by_the_route() {
   auto request = wait_for_request(*listener, *active);
   CU_ASSERT_TRUE_FATAL(request.has_value());
   auto passive = request->accept(*e.v.device, e.b.info());
-  CU_ASSERT_TRUE_FATAL(passive.ok() && wait_until(*active, State::connected).ok());
+  CU_ASSERT_TRUE_FATAL(passive.ok());
+  CU_ASSERT_TRUE_FATAL(wait_until(*active, State::connected).ok());
   for (const device::OwnedQp* qp : {&e.a, &e.b}) {
     CU_ASSERT_TRUE(e.v.device->fail((*qp)->handle).ok());
     CU_ASSERT_TRUE(e.v.device->reset((*qp)->handle).ok());
@@ -199,7 +202,8 @@ void ends() {
   auto request = wait_for_request(*listener, *other);
   CU_ASSERT_TRUE_FATAL(request.has_value());
   auto passive = request->accept(d, e.b.info());
-  CU_ASSERT_TRUE_FATAL(passive.ok() && wait_until(*other, State::connected).ok());
+  CU_ASSERT_TRUE_FATAL(passive.ok());
+  CU_ASSERT_TRUE_FATAL(wait_until(*other, State::connected).ok());
   other.reset();
   const Result<State> state = wait_until(*passive, State::disconnected);
   CU_ASSERT_TRUE(state.ok() && *state == State::disconnected);
@@ -212,7 +216,8 @@ void another_device() {
   far.wires = {"cable:conn"};
   far.ips = {"10.44.0.1/24"};
   VirtualDevice two{far};
-  CU_ASSERT_TRUE_FATAL(one.ok() && two.device != nullptr);
+  CU_ASSERT_TRUE_FATAL(one.ok());
+  CU_ASSERT_TRUE_FATAL(two.device != nullptr);
   EQUAL(end_of(Connection::start(*one.v.device, one.a.info(), {"10.44.0.1", 1})).code, ENODEV);
 }
 

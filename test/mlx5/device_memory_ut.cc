@@ -113,7 +113,10 @@ void peers_reach_a_region() {
   auto region = m.region({.at = 1024, .bytes = 1000, .access = Access::all});
   CU_ASSERT_FATAL(region.ok());
   const mr::Region& r = region->region();
-  CU_ASSERT(r.kind == mr::Kind::device && r.iova == 0 && r.length == 1000 && r.entries == 0);
+  EQUAL(r.kind, mr::Kind::device);
+  EQUAL(r.iova, 0);
+  EQUAL(r.length, 1000);
+  EQUAL(r.entries, 0);
   EQUAL(device::recv_memory_of(r), device::RecvMemory::device);
   const auto bytes = pattern(1000, 8);
   std::memcpy(peer.own.data(), bytes.data(), 1000);

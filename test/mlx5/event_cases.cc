@@ -107,14 +107,16 @@ void an_overrun_is_told() {
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   device::Device& d = *v.device;
   auto small = device::make_cq(d, 15), other = device::make_cq(d, 64);
-  CU_ASSERT_TRUE_FATAL(small.ok() && other.ok());
+  CU_ASSERT_TRUE_FATAL(small.ok());
+  CU_ASSERT_TRUE_FATAL(other.ok());
   const auto make = [&d](device::CqHandle receives, device::CqHandle sends) {
     return device::make_raw_packet(
         d, {.send_cq = sends, .recv_cq = receives, .send_wqebbs = 64, .recv_wrs = 64}, 1);
   };
   auto qp = make((*small)->handle, (*other)->handle);
   auto good = make((*other)->handle, (*other)->handle);
-  CU_ASSERT_TRUE_FATAL(qp.ok() && good.ok());
+  CU_ASSERT_TRUE_FATAL(qp.ok());
+  CU_ASSERT_TRUE_FATAL(good.ok());
   CU_ASSERT_TRUE(d.events() == device::DeviceEvents{});
   std::vector<uint64_t> ids((*qp)->rq.wqe_count);
   queue::Rq rq((*qp)->rq, ids);
@@ -123,13 +125,18 @@ void an_overrun_is_told() {
   CU_ASSERT_TRUE(d.fail((*qp)->handle).ok());
   for (int i = 0; i < 10; i++) d.progress();
   const device::DeviceEvents told = d.events();
-  CU_ASSERT_TRUE(told.cq_overruns == 1 && told.queue_errors == 1 && told.port_changes == 0);
-  CU_ASSERT_TRUE(d.faulted((*small)->handle) && !d.faulted((*other)->handle));
-  CU_ASSERT_TRUE(d.faulted((*qp)->handle) && !d.faulted((*good)->handle));
+  EQUAL(told.cq_overruns, 1);
+  EQUAL(told.queue_errors, 1);
+  EQUAL(told.port_changes, 0);
+  CU_ASSERT_TRUE(d.faulted((*small)->handle));
+  CU_ASSERT_TRUE(!d.faulted((*other)->handle));
+  CU_ASSERT_TRUE(d.faulted((*qp)->handle));
+  CU_ASSERT_TRUE(!d.faulted((*good)->handle));
   CU_ASSERT_FALSE(d.lost());
   // A queue pair gets over it by RESET, a completion queue goes with it.
   CU_ASSERT_TRUE(d.reset((*qp)->handle).ok());
-  CU_ASSERT_TRUE(!d.faulted((*qp)->handle) && d.faulted((*small)->handle));
+  CU_ASSERT_TRUE(!d.faulted((*qp)->handle));
+  CU_ASSERT_TRUE(d.faulted((*small)->handle));
   const device::CqHandle gone = (*small)->handle;
   qp->destroy();
   small->destroy();

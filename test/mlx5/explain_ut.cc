@@ -223,7 +223,10 @@ void a_key_is_audited() {
   b.explained(c);
   const diag::MkeyRecord* k = b.book.find(b.keys[0].lkey.value());
   CU_ASSERT_PTR_NOT_NULL_FATAL(k);
-  CU_ASSERT_TRUE(k->binds == 1 && k->uses == 2 && k->invalidations == 0 && k->faults == 1);
+  EQUAL(k->binds, 1);
+  EQUAL(k->uses, 2);
+  EQUAL(k->invalidations, 0);
+  EQUAL(k->faults, 1);
 }
 
 const test::Case cases[] = {

@@ -116,9 +116,11 @@ void refuse_long_lists(Bench& b, queue::WqeCursor& c, const umr::ListRequest& r,
   const Outcome small = umr::umr_view(c, context, r, view, {});
   context.limits.extended_offset = false;
   const Outcome near = umr::umr_view(c, context, r, view, {});
-  CU_ASSERT_TRUE(near.why == Refusal::offset_too_far && near.limit == 0xffff);
-  CU_ASSERT_TRUE(small.why == Refusal::no_list_memory && small.asked == view.count &&
-                 small.limit == 131072);
+  EQUAL(near.why, Refusal::offset_too_far);
+  EQUAL(near.limit, 0xffff);
+  EQUAL(small.why, Refusal::no_list_memory);
+  EQUAL(small.asked, view.count);
+  EQUAL(small.limit, 131072);
 }
 
 // A list of 150,000 entries takes three WQEs, and every entry comes to its place.

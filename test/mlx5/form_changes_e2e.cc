@@ -148,7 +148,11 @@ void nothing_else_changes() {
   EQUAL(std::memcmp(before, m.list.get(), 20 * 16), 0);
   CU_ASSERT_NOT_EQUAL(std::memcmp(&before[20], &m.list[20], 8 * 16), 0);
   EQUAL(std::memcmp(&before[28], &m.list[28], 36 * 16), 0);
-  CU_ASSERT_TRUE(m.len == len && m.start == start && m.key == key && m.rights == rights && !m.free);
+  EQUAL(m.len, len);
+  EQUAL(m.start, start);
+  EQUAL(m.key, key);
+  EQUAL(m.rights, rights);
+  CU_ASSERT_TRUE(!m.free);
 }
 
 // Rights, length, start address and tag, each in every other change.

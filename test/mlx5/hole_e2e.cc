@@ -43,7 +43,8 @@ uint32_t null_key_of(const char* name) {
 
 struct Scene {
   explicit Scene(const char* name) : device(test::config(name)), null_key(null_key_of(name)) {
-    CU_ASSERT_FATAL(device.device != nullptr && null_key.value() != 0);
+    CU_ASSERT_FATAL(device.device != nullptr);
+    CU_ASSERT_FATAL(null_key.value() != 0);
     loop.emplace(*device.device, mr::Access::all);
     CU_ASSERT_FATAL(loop->ok());
     for (std::size_t i = 0; i < area_bytes; i++) {
@@ -75,7 +76,8 @@ struct Scene {
   }
   void completed() {
     const std::optional<queue::Completion> c = loop->wait(*loop->send_cq);
-    CU_ASSERT_FATAL(c && c->ok());
+    CU_ASSERT_FATAL(c.has_value());
+    CU_ASSERT_FATAL(c->ok());
     loop->sq->retire(c->wqe_counter);
   }
 

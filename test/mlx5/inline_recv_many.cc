@@ -30,7 +30,8 @@ void compare_many(InlineLoop& loop, Queue rq, uint32_t most) {
   const pool::Arena arena = *pool::Arena::over(memory, 192);
   auto mr = mr::Mr::create(loop.device.registrar(), memory, mr::Access::local, 4096);
   auto pool = pool::Pool::create(arena, {.name = "inline", .count = buffers});
-  CU_ASSERT_TRUE_FATAL(mr.ok() && pool.ok());
+  CU_ASSERT_TRUE_FATAL(mr.ok());
+  CU_ASSERT_TRUE_FATAL(pool.ok());
   pool::BufferCache cache{*pool};
   burst::RecvQueue<Queue> q{.rq = std::move(rq),
                             .cq = std::move(*loop.recv_cq),

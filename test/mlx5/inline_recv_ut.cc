@@ -44,11 +44,13 @@ void unreliable_shared_queue() {
   lengths({.transport = Transport::uc, .shared = true});
   lengths({.transport = Transport::uc, .cqe_bytes = 128, .shared = true});
   InlineLoop loop{dev(), {.transport = Transport::uc, .shared = true}};
-  CU_ASSERT_TRUE_FATAL(loop.ok() && loop.send(1, 8));
+  CU_ASSERT_TRUE_FATAL(loop.ok());
+  CU_ASSERT_TRUE_FATAL(loop.send(1, 8));
   const auto lost = loop.sent();
   CU_ASSERT_TRUE_FATAL(lost.has_value());
   CU_ASSERT_TRUE(lost->completion.ok());
-  CU_ASSERT_TRUE(loop.message(2, 8, true) && loop.message(3, 40, false));
+  CU_ASSERT_TRUE(loop.message(2, 8, true));
+  CU_ASSERT_TRUE(loop.message(3, 40, false));
 }
 
 // Whether messages of 8 bytes come in their entries.
@@ -198,7 +200,8 @@ void the_receive_that_waits_takes_it(InlineLoop& loop) {
   CU_ASSERT_TRUE(loop.send(3, 5));
   const auto r = loop.received();
   CU_ASSERT_TRUE_FATAL(r.has_value());
-  CU_ASSERT_TRUE(r->bytes == 5 && loop.retire(r->completion.wqe_counter) == 2);
+  EQUAL(r->bytes, 5);
+  EQUAL(loop.retire(r->completion.wqe_counter), 2);
   CU_ASSERT_TRUE(loop.sent().has_value());
 }
 
@@ -207,11 +210,14 @@ void check_errors(const InlineShape& shape) {
   CU_ASSERT_TRUE_FATAL(loop.ok());
   CU_ASSERT_TRUE(loop.message(0, 20, true));
   // Of 20 bytes, which an entry would carry, into 10.
-  CU_ASSERT_TRUE(loop.post(1, 10) && loop.post(2) && loop.send(1, 20));
+  CU_ASSERT_TRUE(loop.post(1, 10));
+  CU_ASSERT_TRUE(loop.post(2));
+  CU_ASSERT_TRUE(loop.send(1, 20));
   auto r = loop.received();
   CU_ASSERT_TRUE_FATAL(r.has_value());
   EQUAL(r->completion.syndrome, prm::Syndrome::local_length);
-  CU_ASSERT_TRUE(r->bytes == 0 && loop.retire(r->completion.wqe_counter) == 1);
+  EQUAL(r->bytes, 0);
+  EQUAL(loop.retire(r->completion.wqe_counter), 1);
   const auto s = loop.sent();
   CU_ASSERT_TRUE_FATAL(s.has_value());
   EQUAL(s->completion.syndrome, prm::Syndrome::remote_inval_req);
@@ -219,7 +225,8 @@ void check_errors(const InlineShape& shape) {
     r = loop.received();
     CU_ASSERT_TRUE_FATAL(r.has_value());
     EQUAL(r->completion.syndrome, prm::Syndrome::wr_flush);
-    CU_ASSERT_TRUE(r->bytes == 0 && loop.retire(r->completion.wqe_counter) == 2);
+    EQUAL(r->bytes, 0);
+    EQUAL(loop.retire(r->completion.wqe_counter), 2);
   }
   for (uint32_t i = 0; i < InlineLoop::slot_bytes; i++)
     EQUAL_FATAL(loop.slot(1)[i], InlineLoop::untouched);

@@ -175,9 +175,18 @@ struct Burst {
 void check_endings(KeyRig& r, const Burst& b, uint32_t k) {
   for (uint32_t n = 1; n <= 32; n++) {
     const KeyRig::Ending e = r.endings[n];
-    if (n < k) CU_ASSERT_TRUE(e.good == (b.signalled[n] ? 1u : 0u) && e.all() == e.good);
-    if (n == k) CU_ASSERT_TRUE(e.failed == 1 && e.all() == 1);
-    if (n > k) CU_ASSERT_TRUE(e.flushed == 1 && e.all() == 1);
+    if (n < k) {
+      EQUAL(e.good, (b.signalled[n] ? 1u : 0u));
+      EQUAL(e.all(), e.good);
+    }
+    if (n == k) {
+      EQUAL(e.failed, 1);
+      EQUAL(e.all(), 1);
+    }
+    if (n > k) {
+      EQUAL(e.flushed, 1);
+      EQUAL(e.all(), 1);
+    }
   }
 }
 
@@ -229,7 +238,8 @@ void device_dies() {
     const bool recovered = r.recover(std::chrono::milliseconds{300}).ok();
     CU_ASSERT_FALSE(recovered);
     for (uint32_t i = 1; i <= 32; i++) CU_ASSERT_TRUE(!b.signalled[i] || r.endings[i].all() == 1);
-    CU_ASSERT_TRUE(r.loop.sq->retired() == 0 && r.binder->idle());
+    EQUAL(r.loop.sq->retired(), 0);
+    CU_ASSERT_TRUE(r.binder->idle());
     EQUAL(r.binder->counters().poisoned.read() > 0,
           n <= 30);  // the last bind is the 31st
   }
@@ -273,7 +283,9 @@ void nested_to_the_limit() {
       o = r.binder->bind(c, keys[i], how, i == 0 ? shown.view() : View{&piece, 1, piece.length});
       if (o.ok()) piece.key = keys[i].key().lkey;
     }
-    CU_ASSERT_TRUE(o.why == Refusal::too_deep && o.asked == deepest + 1 && o.limit == deepest);
+    EQUAL(o.why, Refusal::too_deep);
+    EQUAL(o.asked, deepest + 1);
+    EQUAL(o.limit, deepest);
     const queue::Sge from{0, piece.length, keys[deepest - 1].lkey_behind(c)};
     CU_ASSERT_TRUE_FATAL(queue::rdma_write(c, r.target(0), from, {}));
     r.binder->commit(c);

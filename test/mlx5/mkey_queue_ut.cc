@@ -36,7 +36,9 @@ struct Bench {
         .keys = 4, .access = mr::Access::all, .lcore = 1, .traffic = &traffic, .lint_stops = false};
     auto one = port::MkeyQueue::create(*v.device, config);
     auto two = port::MkeyQueue::create(*v.device, config);
-    CU_ASSERT_TRUE_FATAL(mr.ok() && one.ok() && two.ok());
+    CU_ASSERT_TRUE_FATAL(mr.ok());
+    CU_ASSERT_TRUE_FATAL(one.ok());
+    CU_ASSERT_TRUE_FATAL(two.ok());
     region.emplace(*std::move(mr));
     a = *std::move(one);
     b = *std::move(two);
@@ -69,8 +71,10 @@ struct Bench {
   Bench x{"lint0"};
   x.bind();
   x.write_by(*x.b, x.key.key().lkey);  // the binding itself would not give it yet
-  CU_ASSERT_TRUE(x.findings() == 1 && x.b->lint()->findings() == 1);
-  CU_ASSERT_TRUE_FATAL(x.a->wait() && x.b->wait());
+  EQUAL(x.findings(), 1);
+  EQUAL(x.b->lint()->findings(), 1);
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
+  CU_ASSERT_TRUE_FATAL(x.b->wait());
   x.write_by(*x.b, x.key.lkey());
   EQUAL(x.findings(), 1);
 }
@@ -86,7 +90,8 @@ struct Bench {
   CU_ASSERT_TRUE_FATAL(x.a->wait());
   x.write_by(*x.b, x.key.lkey());
   x.bind();
-  CU_ASSERT_TRUE(x.findings() == 1 && x.a->lint()->findings() == 1);
+  EQUAL(x.findings(), 1);
+  EQUAL(x.a->lint()->findings(), 1);
 }
 
 [[maybe_unused]] void a_use_behind_the_umr_lost_its_fence() {
@@ -168,7 +173,8 @@ struct Bench {
       CU_ASSERT_TRUE_FATAL(x.b->wait());
       if (round % 7 != 0) continue;
       x.key = x.a->binder().claim();
-      CU_ASSERT_TRUE_FATAL(x.a->binder().flush() && x.a->wait());
+      CU_ASSERT_TRUE_FATAL(x.a->binder().flush());
+      CU_ASSERT_TRUE_FATAL(x.a->wait());
     }
     EQUAL(x.findings(), 0);
   }
@@ -188,7 +194,9 @@ void a_flushed_bind_is_a_fault(Bench& x) {
   CU_ASSERT_FALSE(x.a->wait());
   const std::vector<diag::MkeyAudit> sums = diag::audit_by_lcore(x.a->pool());
   EQUAL_FATAL(sums.size(), 1);
-  CU_ASSERT_TRUE(sums[0].keys == 2 && sums[0].binds == 4 && sums[0].faults == 1);
+  EQUAL(sums[0].keys, 2);
+  EQUAL(sums[0].binds, 4);
+  EQUAL(sums[0].faults, 1);
   std::array<char, 200> buffer;
   prm::Text text{buffer};
   diag::put_audit(text, sums[0]);
@@ -208,12 +216,17 @@ void keys_are_audited() {
   x.write_by(*x.b, x.key.lkey());
   CU_ASSERT_TRUE_FATAL(x.b->wait());
   x.a->binder().invalidate(x.key);
-  CU_ASSERT_TRUE_FATAL(x.a->binder().flush() && x.a->wait());
+  CU_ASSERT_TRUE_FATAL(x.a->binder().flush());
+  CU_ASSERT_TRUE_FATAL(x.a->wait());
   const Lkey key = x.key.key().lkey;
   std::vector<diag::MkeyAudit> keys = diag::audit(x.a->pool());
   EQUAL_FATAL(keys.size(), 1);
-  CU_ASSERT_TRUE(keys[0].key == key && keys[0].binds == 3 && keys[0].uses == 4);
-  CU_ASSERT_TRUE(keys[0].invalidations == 1 && keys[0].faults == 0 && keys[0].lcore == 1);
+  EQUAL(keys[0].key, key);
+  EQUAL(keys[0].binds, 3);
+  EQUAL(keys[0].uses, 4);
+  EQUAL(keys[0].invalidations, 1);
+  EQUAL(keys[0].faults, 0);
+  EQUAL(keys[0].lcore, 1);
   a_flushed_bind_is_a_fault(x);
   CU_ASSERT_TRUE(diag::audit_by_lcore(x.b->pool()).empty());
 }

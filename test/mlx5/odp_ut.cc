@@ -78,14 +78,16 @@ struct Paged {
 void page_faults() {
   Peer peer{*shared().device};
   Paged p;
-  CU_ASSERT_FATAL(peer.ok() && p.mr.has_value());
+  CU_ASSERT_FATAL(peer.ok());
+  CU_ASSERT_FATAL(p.mr.has_value());
   counts(OdpCounter::num_page_faults, 1, [&] { peer.write(p.region().iova, p.region().rkey); });
 }
 
 void page_fault_pages() {
   Peer peer{*shared().device};
   Paged p;
-  CU_ASSERT_FATAL(peer.ok() && p.mr.has_value());
+  CU_ASSERT_FATAL(peer.ok());
+  CU_ASSERT_FATAL(p.mr.has_value());
   counts(OdpCounter::num_page_fault_pages, 2,
          [&] { peer.write(p.region().iova, p.region().rkey, 2 * page); });
 }
@@ -140,7 +142,8 @@ void contentions() {
 void failed_resolutions() {
   Peer peer{*shared().device};
   Paged p;
-  CU_ASSERT_FATAL(peer.ok() && p.mr.has_value());
+  CU_ASSERT_FATAL(peer.ok());
+  CU_ASSERT_FATAL(p.mr.has_value());
   ::mmap(p.memory.data(), 4 * page, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   counts(OdpCounter::num_failed_resolutions, 1,
          [&] { CU_ASSERT_FALSE(peer.write(p.region().iova, p.region().rkey)); });
@@ -186,7 +189,10 @@ void advice_and_its_errors() {
   Pages plain(1);
   auto pinned = Mr::create(registrar(), plain.span(), Access::all, page);
   auto domain = registrar().create_domain();
-  CU_ASSERT_FATAL(p.mr && reader.mr && pinned.ok() && domain.ok());
+  CU_ASSERT_FATAL(p.mr.has_value());
+  CU_ASSERT_FATAL(reader.mr.has_value());
+  CU_ASSERT_FATAL(pinned.ok());
+  CU_ASSERT_FATAL(domain.ok());
   for (const Advice a : {Advice::prefetch, Advice::prefetch_write, Advice::prefetch_no_fault}) {
     for (const bool flush : {true, false}) CU_ASSERT(fetch(p.region(), 0, page, a, flush).ok());
   }
@@ -210,7 +216,8 @@ void advice_and_its_errors() {
 
 void every_range_of_an_advice() {
   Paged p, q;
-  CU_ASSERT_FATAL(p.mr && q.mr);
+  CU_ASSERT_FATAL(p.mr.has_value());
+  CU_ASSERT_FATAL(q.mr.has_value());
   const Region &a = p.region(), &b = q.region();
   std::array ranges{mr::AdviceRange{a.iova, page, a.lkey},
                     mr::AdviceRange{b.iova + page, 2 * page, b.lkey},
@@ -236,11 +243,14 @@ void asynchronous_advice() {
   busy.ioctl_error = EAGAIN;
   test::arm(busy);
   counts(OdpCounter::num_prefetch_pages, 4, [&] {
-    CU_ASSERT((*q)->submit(job) && (*q)->poll(0) == 1 && !(*q)->idle());
-    CU_ASSERT((*q)->poll(10) == 1 && (*q)->idle());
+    CU_ASSERT((*q)->submit(job) && (*q)->poll(0) == 1);
+    CU_ASSERT(!(*q)->idle());
+    EQUAL((*q)->poll(10), 1);
+    CU_ASSERT((*q)->idle());
   });
   test::arm({});
-  CU_ASSERT((*q)->counts().done == 1 && (*q)->counts().retried == 1);
+  EQUAL((*q)->counts().done, 1);
+  EQUAL((*q)->counts().retried, 1);
 }
 
 const kilim::test::Case cases[] = {

@@ -129,17 +129,20 @@ template <typename Arm>
 uint64_t every(Arm arm_kth) {
   Pages memory(8);
   CU_ASSERT_FATAL(bench().begin());
-  CU_ASSERT(pass(bench(), memory) && bench().end());  // opens what stays open
+  CU_ASSERT(pass(bench(), memory));
+  CU_ASSERT(bench().end());  // opens what stays open
   const std::size_t files = open_files();
   for (uint64_t k = 1;; k++) {
-    CU_ASSERT_FATAL(k < 1000 && bench().begin());
+    CU_ASSERT_FATAL(k < 1000);
+    CU_ASSERT_FATAL(bench().begin());
     arm(arm_kth(k));
     const bool good = pass(bench(), memory);
     const bool hit = faults().hit;
     arm({});
     const bool clean = bench().end();
     if (!good || !clean) std::printf("k = %llu\n", static_cast<unsigned long long>(k));
-    CU_ASSERT(good && clean);
+    CU_ASSERT(good);
+    CU_ASSERT(clean);
     EQUAL(open_files(), files);
     if (!hit) return k - 1;
   }
@@ -241,7 +244,8 @@ void lock_limit_is_said() {
   arm({});
   CU_ASSERT(!paged && paged.error().code == ENOMEM &&
             std::strstr(paged.error().what, "on-demand") != nullptr);
-  CU_ASSERT(ours && bench().registrar->deregister(*ours) && bench().end());
+  CU_ASSERT(ours && bench().registrar->deregister(*ours));
+  CU_ASSERT(bench().end());
 }
 
 const kilim::test::Case cases[] = {

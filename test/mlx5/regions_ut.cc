@@ -39,8 +39,10 @@ VirtualDevice& shared() {
 
 void capabilities_of_paging() {
   const mr::OdpCaps& odp = shared().device->caps().odp;
-  CU_ASSERT(odp.supported && odp.implicit);
-  CU_ASSERT(odp.of(OdpTransport::rc) == 0x3fu && odp.of(OdpTransport::xrc) == 0x3fu);
+  CU_ASSERT(odp.supported);
+  CU_ASSERT(odp.implicit);
+  EQUAL(odp.of(OdpTransport::rc), 0x3fu);
+  EQUAL(odp.of(OdpTransport::xrc), 0x3fu);
   EQUAL(odp.of(OdpTransport::dc), 0x3fu);
   EQUAL(odp.of(OdpTransport::ud), OdpOperation::send);
   EQUAL(odp.of(OdpTransport::uc), 0u);
@@ -65,7 +67,8 @@ void transports_are_told_apart() {
   CU_ASSERT_FATAL(less.device != nullptr);
   const mr::OdpCaps& odp = less.device->caps().odp;
   EQUAL(odp.of(OdpTransport::rc), 0x2fu);
-  CU_ASSERT(odp.of(OdpTransport::xrc) == 0x2du && odp.of(OdpTransport::dc) == 0x2du);
+  EQUAL(odp.of(OdpTransport::xrc), 0x2du);
+  EQUAL(odp.of(OdpTransport::dc), 0x2du);
   Pages memory(1);
   mr::Registrar& registrar = less.device->registrar();
   const std::array rc{mr::OdpUse{OdpTransport::rc, OdpOperation::recv}};
@@ -120,8 +123,12 @@ void explicit_region_needs_no_memory_yet() {
   auto m = Mr::create_on_demand(registrar, memory.span(), Access::all);
   CU_ASSERT_FATAL(m.ok());
   const Region& r = m->region();
-  CU_ASSERT(r.kind == mr::Kind::on_demand && r.paged() && r.entries == 2 && r.node == -1);
-  CU_ASSERT(r.page_bytes == page && (r.access & Access::on_demand) != 0);
+  EQUAL(r.kind, mr::Kind::on_demand);
+  CU_ASSERT(r.paged());
+  EQUAL(r.entries, 2);
+  EQUAL(r.node, -1);
+  EQUAL(r.page_bytes, page);
+  CU_ASSERT((r.access & Access::on_demand) != 0);
   CU_ASSERT_FALSE(peer.write(r.iova, r.rkey));
   ::mprotect(memory.data(), 2 * page, PROT_READ | PROT_WRITE);
   peer.own.data()[3] = std::byte{42};
@@ -138,8 +145,11 @@ void implicit_region_is_everything() {
   auto m = Mr::create_implicit(shared().device->registrar(), Access::all);
   CU_ASSERT_FATAL(m.ok());
   const Region& r = m->region();
-  CU_ASSERT(r.kind == mr::Kind::implicit && r.address == 0 && r.length == UINT64_MAX);
-  CU_ASSERT(r.entries == 0 && r.covers(~uint64_t{0} - 1, 1));
+  EQUAL(r.kind, mr::Kind::implicit);
+  EQUAL(r.address, 0);
+  EQUAL(r.length, UINT64_MAX);
+  EQUAL(r.entries, 0);
+  CU_ASSERT(r.covers(~uint64_t{0} - 1, 1));
   Pages later(1);
   peer.own.data()[0] = std::byte{7};
   CU_ASSERT(peer.write(reinterpret_cast<uintptr_t>(later.data()), r.rkey));
@@ -158,7 +168,8 @@ void translations_are_counted() {
   auto r = Mr::create(shared().device->registrar(), memory.span().subspan(100, 2 * page),
                       Access::all, page);
   CU_ASSERT_FATAL(r.ok());
-  CU_ASSERT(r->region().entries == 3 && r->region().kind == mr::Kind::pinned);
+  EQUAL(r->region().entries, 3);
+  EQUAL(r->region().kind, mr::Kind::pinned);
   EQUAL(r->region().node, mem::node_of(memory.data()));
 }
 

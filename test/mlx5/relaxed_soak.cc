@@ -160,7 +160,10 @@ void relaxed_soak() {
     Registering g1{s, 1};
     relaxed_soak_ut::Reading r0{s, 10};
     relaxed_soak_ut::Reading r1{s, 11};
-    CU_ASSERT_TRUE_FATAL(g0.ok() && g1.ok() && r0.ok() && r1.ok());
+    CU_ASSERT_TRUE_FATAL(g0.ok());
+    CU_ASSERT_TRUE_FATAL(g1.ok());
+    CU_ASSERT_TRUE_FATAL(r0.ok());
+    CU_ASSERT_TRUE_FATAL(r1.ok());
     std::thread other{relaxed_soak_ut::run, std::ref(s), 1u, std::ref(g1), std::ref(r1)};
     std::thread one{relaxed_soak_ut::run, std::ref(s), 0u, std::ref(g0), std::ref(r0)};
     // On a busy machine until there is something to judge.

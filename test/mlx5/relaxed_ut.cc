@@ -40,7 +40,9 @@ struct Rig {
     auto a = mr::Mr::create(v.device->registrar(), memory, mr::Access::all, page);
     auto t = mr::Mr::create(v.device->registrar(), into, mr::Access::all, page);
     auto q = port::MkeyQueue::create(*v.device, {.keys = 16, .access = mr::Access::all});
-    CU_ASSERT_TRUE_FATAL(a.ok() && t.ok() && q.ok());
+    CU_ASSERT_TRUE_FATAL(a.ok());
+    CU_ASSERT_TRUE_FATAL(t.ok());
+    CU_ASSERT_TRUE_FATAL(q.ok());
     arena.emplace(*std::move(a));
     target.emplace(*std::move(t));
     queue = *std::move(q);

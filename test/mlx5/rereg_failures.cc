@@ -26,7 +26,8 @@ void expect_undefined(Mr& m, std::span<std::byte> memory) {
   CU_ASSERT(r.undefined);
   for (const Change& c : {to_memory(memory), to_access(Access::all), to_domain(mr::Domain{0})}) {
     const Rereg again = m.reregister(c);
-    CU_ASSERT(again.outcome == ReregOutcome::refused && again.error.code == EINVAL);
+    EQUAL(again.outcome, ReregOutcome::refused);
+    EQUAL(again.error.code, EINVAL);
   }
   EQUAL(registrar().export_region(r).error().code, EINVAL);
   CU_ASSERT(registrar().deregister(r).ok());
@@ -37,10 +38,13 @@ void input_keeps_the_old() {
   Peer peer{*shared().device};
   Pages memory(1);
   auto m = Mr::create(registrar(), memory.span(), Access::all, page);
-  CU_ASSERT_FATAL(peer.ok() && m.ok());
+  CU_ASSERT_FATAL(peer.ok());
+  CU_ASSERT_FATAL(m.ok());
   const Rereg r = m->reregister(to_memory({}));
-  CU_ASSERT(r.outcome == ReregOutcome::input && r.standing() == Standing::old_region);
-  CU_ASSERT(r.error.code == EINVAL && !m->region().undefined);
+  EQUAL(r.outcome, ReregOutcome::input);
+  EQUAL(r.standing(), Standing::old_region);
+  EQUAL(r.error.code, EINVAL);
+  CU_ASSERT(!m->region().undefined);
   CU_ASSERT(peer.write(m->region().iova, m->region().rkey));
   EQUAL(m->reregister(Change{}).outcome, ReregOutcome::refused);
 }
@@ -49,11 +53,13 @@ void dont_fork_new_keeps_the_old() {
   Peer peer{*shared().device};
   Pages memory(1), gone(1);
   auto m = Mr::create(registrar(), memory.span(), Access::all, page);
-  CU_ASSERT_FATAL(peer.ok() && m.ok());
+  CU_ASSERT_FATAL(peer.ok());
+  CU_ASSERT_FATAL(m.ok());
   const auto unmapped = gone.span();
   gone.unmap();
   const Rereg r = m->reregister(to_memory(unmapped));
-  CU_ASSERT(r.outcome == ReregOutcome::dont_fork_new && r.standing() == Standing::old_region);
+  EQUAL(r.outcome, ReregOutcome::dont_fork_new);
+  EQUAL(r.standing(), Standing::old_region);
   CU_ASSERT(peer.write(m->region().iova, m->region().rkey));
 }
 
@@ -62,7 +68,8 @@ void command_leaves_undefined() {
   auto m = Mr::create(registrar(), memory.span(), Access::all, page);
   CU_ASSERT_FATAL(m.ok());
   const Rereg r = m->reregister(to_access(Access::remote_write));
-  CU_ASSERT(r.outcome == ReregOutcome::command && r.standing() == Standing::undefined);
+  EQUAL(r.outcome, ReregOutcome::command);
+  EQUAL(r.standing(), Standing::undefined);
   EQUAL(r.error.code, EINVAL);
   expect_undefined(*m, other.span());
 }
@@ -75,7 +82,8 @@ std::span<std::byte> fresh_pages() {
       ::mmap(nullptr, slab, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   static std::size_t next = 0;
   next += stride;
-  CU_ASSERT_FATAL(base != MAP_FAILED && next + stride < slab);
+  CU_ASSERT_FATAL(base != MAP_FAILED);
+  CU_ASSERT_FATAL(next + stride < slab);
   auto* at = static_cast<std::byte*>(base) + next;
   EQUAL_FATAL(::mprotect(at, 8 * page, PROT_READ | PROT_WRITE), 0);
   return {at, 8 * page};
@@ -121,7 +129,8 @@ void do_fork_old_has_the_new() {
   CU_ASSERT(reached(ReregOutcome::do_fork_old, Access::all, [](Mr& m) {
     Peer peer{*shared().device};
     CU_ASSERT_FATAL(peer.ok());
-    CU_ASSERT(!m.region().undefined && peer.write(m.region().iova, m.region().rkey));
+    CU_ASSERT(!m.region().undefined);
+    CU_ASSERT(peer.write(m.region().iova, m.region().rkey));
     CU_ASSERT_FALSE(peer.write(m.region().iova - 4 * page, m.region().rkey));
   }));
 }

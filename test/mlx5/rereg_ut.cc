@@ -35,7 +35,9 @@ void translation_alone() {
   const uint64_t old = m->region().iova;
   CU_ASSERT(m->reregister(to_memory(memory.span(3, 3))).ok());
   const Region& r = m->region();
-  CU_ASSERT(r.iova == old + 3 * page && r.length == 3 * page && r.entries == 3);
+  EQUAL(r.iova, old + 3 * page);
+  EQUAL(r.length, 3 * page);
+  EQUAL(r.entries, 3);
   EQUAL(r.access, Access::all);
   peer.own.data()[0] = std::byte{9};
   CU_ASSERT(peer.write(r.iova + 2 * page, r.rkey));
@@ -50,12 +52,15 @@ void access_alone() {
   auto m = Mr::create(registrar(), memory.span(), Access::local_write | Access::remote_read, page);
   CU_ASSERT_FATAL(m.ok());
   const Region& r = m->region();
-  CU_ASSERT(peer.read(r.iova, r.rkey) && !peer.write(r.iova, r.rkey));
+  CU_ASSERT(peer.read(r.iova, r.rkey));
+  CU_ASSERT(!peer.write(r.iova, r.rkey));
   CU_ASSERT(m->reregister(to_access(Access::local_write | Access::remote_write)).ok());
-  CU_ASSERT(!peer.read(r.iova, r.rkey) && peer.write(r.iova, r.rkey));
+  CU_ASSERT(!peer.read(r.iova, r.rkey));
+  CU_ASSERT(peer.write(r.iova, r.rkey));
   EQUAL(r.access, Access::local_write | Access::remote_write);
   const Rereg paged = m->reregister(to_access(Access::all | Access::on_demand));
-  CU_ASSERT(paged.outcome == ReregOutcome::refused && paged.standing() == Standing::old_region);
+  EQUAL(paged.outcome, ReregOutcome::refused);
+  EQUAL(paged.standing(), Standing::old_region);
   CU_ASSERT(peer.write(r.iova, r.rkey));
 }
 
@@ -97,7 +102,8 @@ void all_together() {
   CU_ASSERT(m->reregister(c).ok());
   const Region& r = m->region();
   CU_ASSERT(peer.write(r.iova + 2 * page, r.rkey) && peer.read(r.iova, r.rkey));
-  CU_ASSERT(r.length == 3 * page && r.access == Access::all);
+  EQUAL(r.length, 3 * page);
+  EQUAL(r.access, Access::all);
   CU_ASSERT(registrar().destroy_domain(*domain).ok());
 }
 
@@ -110,8 +116,10 @@ void paged_region_moves_too() {
   CU_ASSERT(peer.write(m->region().iova, m->region().rkey));
   CU_ASSERT(m->reregister(to_memory(memory.span(2, 2))).ok());
   const Region& r = m->region();
-  CU_ASSERT(r.kind == mr::Kind::on_demand && r.entries == 2);
-  CU_ASSERT(peer.write(r.iova + page, r.rkey) && !peer.write(r.iova - page, r.rkey));
+  EQUAL(r.kind, mr::Kind::on_demand);
+  EQUAL(r.entries, 2);
+  CU_ASSERT(peer.write(r.iova + page, r.rkey));
+  CU_ASSERT(!peer.write(r.iova - page, r.rkey));
 }
 
 void library_memory_replaces() {
@@ -124,12 +132,16 @@ void library_memory_replaces() {
   std::optional<mr::AllocatedRegion> out;
   const Rereg odp = mr::AllocatedRegion::replace_memory(
       m, {.bytes = page, .access = Access::all | Access::on_demand}, out);
-  CU_ASSERT(odp.outcome == ReregOutcome::refused && m.has_value() && !out.has_value());
+  EQUAL(odp.outcome, ReregOutcome::refused);
+  CU_ASSERT(m.has_value());
+  CU_ASSERT(!out.has_value());
   CU_ASSERT(
       mr::AllocatedRegion::replace_memory(m, {.bytes = 2 * page, .access = Access::all}, out).ok());
-  CU_ASSERT_FATAL(out.has_value() && !m.has_value());
+  CU_ASSERT_FATAL(out.has_value());
+  CU_ASSERT_FATAL(!m.has_value());
   const Region r = out->region();
-  CU_ASSERT(r.kind == mr::Kind::allocated && r.length == 2 * page);
+  EQUAL(r.kind, mr::Kind::allocated);
+  EQUAL(r.length, 2 * page);
   peer.own.data()[0] = std::byte{5};
   CU_ASSERT(peer.write(r.iova, r.rkey));
   EQUAL(out->memory()[0], std::byte{5});
@@ -147,19 +159,22 @@ void imported_with_new_memory_is_no_longer_shared() {
   Peer peer{*shared().device};
   Pages memory(1), other(2);
   auto exported = Mr::create(registrar(), memory.span(), Access::all, page);
-  CU_ASSERT_FATAL(peer.ok() && exported.ok());
+  CU_ASSERT_FATAL(peer.ok());
+  CU_ASSERT_FATAL(exported.ok());
   auto number = registrar().export_region(exported->region());
   CU_ASSERT_FATAL(number.ok());
   auto imported = registrar().import_region(*number);
   CU_ASSERT_FATAL(imported.ok());
-  CU_ASSERT(imported->kind == mr::Kind::imported && imported->length == page);
+  EQUAL(imported->kind, mr::Kind::imported);
+  EQUAL(imported->length, page);
   EQUAL(imported->rkey, exported->region().rkey);
   refused_of_an_import(*imported, *number, other.span());
   Change c = to_memory(other.span());
   c.access = true;
   c.new_access = Access::all;
   CU_ASSERT(registrar().reregister(*imported, c).ok());
-  CU_ASSERT(imported->kind == mr::Kind::pinned && imported->length == 2 * page);
+  EQUAL(imported->kind, mr::Kind::pinned);
+  EQUAL(imported->length, 2 * page);
   CU_ASSERT(imported->rkey != exported->region().rkey);
   CU_ASSERT(peer.write(imported->iova + page, imported->rkey));
   CU_ASSERT(peer.write(exported->region().iova, exported->region().rkey));

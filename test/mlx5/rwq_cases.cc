@@ -39,15 +39,21 @@ struct Bench {
 void says_what_it_spreads() {
   Bench b("rwq0");
   const device::SpreadCaps& s = b.d.caps().spread;
-  CU_ASSERT_TRUE(s.usable() && s.strip_vlan && s.queues >= 64 && s.longest_table >= 512);
+  CU_ASSERT_TRUE(s.usable());
+  CU_ASSERT_TRUE(s.strip_vlan);
+  CU_ASSERT_TRUE(s.queues >= 64);
+  CU_ASSERT_TRUE(s.longest_table >= 512);
 }
 
 void work_queues() {
   Bench b("rwq1");
   {
     device::OwnedRwq q = b.rwq(100), other = b.rwq();
-    CU_ASSERT_TRUE(q->rq.wqe_count == 128 && q->rq.stride == 16 && q->rq.buf != nullptr);
-    CU_ASSERT_TRUE(q->number != other->number && q->rq.buf != other->rq.buf);
+    EQUAL(q->rq.wqe_count, 128);
+    EQUAL(q->rq.stride, 16);
+    CU_ASSERT_TRUE(q->rq.buf != nullptr);
+    CU_ASSERT_TRUE(q->number != other->number);
+    CU_ASSERT_TRUE(q->rq.buf != other->rq.buf);
     for (const RwqState s : {RwqState::ready, RwqState::error, RwqState::reset, RwqState::ready})
       CU_ASSERT_TRUE(b.d.set_rwq_state(q->handle, s).ok());
     CU_ASSERT_TRUE(b.d.set_rwq_state(q->handle, RwqState::error).ok());
@@ -147,11 +153,14 @@ void rules_to_joining_targets() {
 void joining_targets() {
   Bench b("rwq7");
   const device::LroCaps& lro = b.d.caps().lro;
-  CU_ASSERT_TRUE(lro.supported && lro.periods_us[0] != 0 && lro.periods_us[3] > lro.periods_us[0]);
+  CU_ASSERT_TRUE(lro.supported);
+  CU_ASSERT_TRUE(lro.periods_us[0] != 0);
+  CU_ASSERT_TRUE(lro.periods_us[3] > lro.periods_us[0]);
   device::OwnedRwq q = b.rwq();
   const std::vector<device::RwqHandle> two{q->handle, q->handle};
   auto table = device::make_rwq_table(b.d, two), single = device::make_rwq_table(b.d, {&two[0], 1});
-  CU_ASSERT_TRUE_FATAL(table.ok() && single.ok());
+  CU_ASSERT_TRUE_FATAL(table.ok());
+  CU_ASSERT_TRUE_FATAL(single.ok());
   device::HashQpRequest r{.table = (*table)->handle,
                           .kind = flow::HashKind::tcp6,
                           .lro = device::Lro{.max_bytes = 256, .timeout_us = 0}};
@@ -233,7 +242,8 @@ void clocks() {
   for (const int64_t shift : {int64_t{0}, int64_t(hour / 4), -int64_t(hour / 4)}) {
     const uint64_t utc = now(CLOCK_REALTIME) + static_cast<uint64_t>(shift);
     const uint64_t ns = clock->ns(now(CLOCK_MONOTONIC) + static_cast<uint64_t>(shift));
-    CU_ASSERT_TRUE(ns + slack >= utc && ns <= utc + slack);
+    CU_ASSERT_TRUE(ns + slack >= utc);
+    CU_ASSERT_TRUE(ns <= utc + slack);
   }
   // By hand: a tick is one nanosecond and a half.
   const queue::DeviceClock slow(
@@ -262,7 +272,8 @@ void clocks() {
 
 void compression_and_real_time() {
   Bench b("rwq5"), timed("rwq6", "real-time");
-  CU_ASSERT_TRUE(b.d.caps().compressed_hash && b.d.caps().compressed_checksum);
+  CU_ASSERT_TRUE(b.d.caps().compressed_hash);
+  CU_ASSERT_TRUE(b.d.caps().compressed_checksum);
   for (const device::Compression c : {device::Compression::hash, device::Compression::checksum})
     CU_ASSERT_TRUE(device::make_cq(b.d, {.entries = 64, .compression = c}).ok());
   const auto refused = b.d.create_cq({.entries = 64, .real_time = true});

@@ -148,7 +148,9 @@ void random_rules_and_layouts() {
   Trial t{rig, 46};
   constexpr unsigned rounds = 3000;
   for (unsigned i = 0; i < rounds; i++) CU_ASSERT_TRUE_FATAL(t.round(i % 2 == 0));
-  CU_ASSERT_TRUE(t.guards > 300 && t.app_tags > 20 && t.ref_tags > 20);
+  CU_ASSERT_TRUE(t.guards > 300);
+  CU_ASSERT_TRUE(t.app_tags > 20);
+  CU_ASSERT_TRUE(t.ref_tags > 20);
 }
 
 const SignRule crc_in_memory{.memory = {.kind = SignKind::crc32c}, .check = umr::SignMask::crc32};
@@ -194,7 +196,10 @@ void a_device_without_makes_no_such_key() {
   VirtualDevice w{config("withsign")};
   CU_ASSERT_TRUE_FATAL(w.device != nullptr);
   const device::Caps& c = w.device->caps();
-  CU_ASSERT_TRUE(c.signatures && c.signature_crc32c && c.signature_crc64 && c.signature_4048);
+  CU_ASSERT_TRUE(c.signatures);
+  CU_ASSERT_TRUE(c.signature_crc32c);
+  CU_ASSERT_TRUE(c.signature_crc64);
+  CU_ASSERT_TRUE(c.signature_4048);
 }
 
 const Case cases[] = {

@@ -60,7 +60,10 @@ void soak_for(const char* name, const char* profile, uint32_t error_every) {
     BindingQueue w1{soak, 1, mkey::InvalidatePolicy::after_epoch};
     ReadingQueue r0{soak, 10};
     ReadingQueue r1{soak, 11};
-    CU_ASSERT_TRUE_FATAL(w0.ok() && w1.ok() && r0.ok() && r1.ok());
+    CU_ASSERT_TRUE_FATAL(w0.ok());
+    CU_ASSERT_TRUE_FATAL(w1.ok());
+    CU_ASSERT_TRUE_FATAL(r0.ok());
+    CU_ASSERT_TRUE_FATAL(r1.ok());
     std::thread other{lcore, std::ref(soak), 1u, std::ref(w1), std::ref(r1)};
     std::thread one{lcore, std::ref(soak), 0u, std::ref(w0), std::ref(r0)};
     std::this_thread::sleep_for(share_of_time());
@@ -71,8 +74,12 @@ void soak_for(const char* name, const char* profile, uint32_t error_every) {
     say(1, w1.counts, r1.counts);
     EQUAL(w0.counts.wrong + w1.counts.wrong + r0.counts.wrong + r1.counts.wrong, 0);
     EQUAL(v.journal().count(vhca::Journal::Kind::lint), 0);
-    CU_ASSERT_TRUE(w0.counts.swaps > 0 && w0.counts.replaced > 0 && w1.counts.replaced > 0);
-    CU_ASSERT_TRUE(w0.counts.writes > 0 && r0.counts.reads > 0 && r1.counts.reads > 0);
+    CU_ASSERT_TRUE(w0.counts.swaps > 0);
+    CU_ASSERT_TRUE(w0.counts.replaced > 0);
+    CU_ASSERT_TRUE(w1.counts.replaced > 0);
+    CU_ASSERT_TRUE(w0.counts.writes > 0);
+    CU_ASSERT_TRUE(r0.counts.reads > 0);
+    CU_ASSERT_TRUE(r1.counts.reads > 0);
   }
   std::free(readers);
 }

@@ -145,7 +145,8 @@ inline void give_keys(SwapRig& r, std::span<Shower> keys, bool is_fixed) {
     choose(r, s, is_fixed, {});
     queue::WqeCursor c{*r.rig.loop->sq};
     const Outcome o = binder.bind(c, s.binding, whole, r.bench.context(), s.layout());
-    CU_ASSERT_TRUE_FATAL(static_cast<bool>(s.binding) && o.ok());
+    CU_ASSERT_TRUE_FATAL(static_cast<bool>(s.binding));
+    CU_ASSERT_TRUE_FATAL(o.ok());
     binder.commit(c);
     CU_ASSERT_TRUE_FATAL(r.finish());
   }

@@ -42,8 +42,10 @@ void refuse_to_invalidate(WindowBench& b, umr::BoundWindow<type2>& w, Qpn own) {
   umr::InvalidatingWindow<type2> closing;
   queue::WqeCursor c{*b.loop->sq};
   const Outcome o = umr::invalidate(c, std::move(w), WindowBench::umr_signalled, closing);
-  CU_ASSERT_TRUE(o.why == Refusal::other_queue && o.asked == c.qpn().value() &&
-                 o.limit == own.value() && static_cast<bool>(w));
+  EQUAL(o.why, Refusal::other_queue);
+  EQUAL(o.asked, c.qpn().value());
+  EQUAL(o.limit, own.value());
+  CU_ASSERT_TRUE(static_cast<bool>(w));
   // Who writes the WQE all the same is refused by the device.
   umr::detail::append_unbind(c,
                              {.key = key,
@@ -60,7 +62,8 @@ void type_2_belongs_to_its_queue() {
   CU_ASSERT_TRUE_FATAL(b.ok());
   auto w = b.bind(b.make<type2>(), b.part(0, 64));
   const auto everybody = b.bind(b.make<type1>(), b.part(0, 64));
-  CU_ASSERT_TRUE_FATAL(static_cast<bool>(w) && static_cast<bool>(everybody));
+  CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
+  CU_ASSERT_TRUE_FATAL(static_cast<bool>(everybody));
   const Rkey key = w.rkey();
   // From here on by another connection of the same domain.
   std::unique_ptr<test::Loop> own = std::move(b.loop);
@@ -94,14 +97,17 @@ void a_peer_shuts_it() {
   CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
   const Rkey key = w.rkey();
   const auto [sent, seen] = send_invalidating(b, key);
-  CU_ASSERT_TRUE(sent == Syndrome::none && seen.ok());
-  CU_ASSERT_TRUE(seen.opcode == prm::CqeOpcode::resp_send_inv && seen.imm == key.value());
+  EQUAL(sent, Syndrome::none);
+  CU_ASSERT_TRUE(seen.ok());
+  EQUAL(seen.opcode, prm::CqeOpcode::resp_send_inv);
+  EQUAL(seen.imm, key.value());
   umr::FreeWindow<type2> free;
   queue::Completion other = seen;
   other.imm++;
   CU_ASSERT_FALSE(umr::shut_by_peer(w, other, free));
   CU_ASSERT_TRUE(umr::shut_by_peer(w, seen, free));
-  CU_ASSERT_TRUE(!w && static_cast<bool>(free));
+  CU_ASSERT_TRUE(!w);
+  CU_ASSERT_TRUE(static_cast<bool>(free));
   EQUAL(b.write(b.at(0), 64, key), Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
   const auto again = b.bind(std::move(free), b.part(0, 64));

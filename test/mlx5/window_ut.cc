@@ -102,7 +102,9 @@ void grants_what_it_was_bound_for() {
 void refusals() {
   WindowBench b{"refuse0"}, closed{"refuse1", "cx6dx", Access::all},
       read_only{"refuse2", "cx6dx", Access::remote_read | Access::mw_bind};
-  CU_ASSERT_TRUE_FATAL(b.ok() && closed.ok() && read_only.ok());
+  CU_ASSERT_TRUE_FATAL(b.ok());
+  CU_ASSERT_TRUE_FATAL(closed.ok());
+  CU_ASSERT_TRUE_FATAL(read_only.ok());
   mr::Region large = b.region->region();
   large.length = uint64_t{1} << 40;
   umr::WindowBind too_long = b.part(0, (uint64_t{3} << 30) + 1);
@@ -131,8 +133,11 @@ void refusals() {
   for (const Row& row : rows) {
     queue::WqeCursor c{*b.loop->sq};
     const Outcome o = umr::bind(c, std::move(w), row.bind, WindowBench::umr_signalled, none);
-    CU_ASSERT_TRUE(o.why == row.why && o.asked == row.asked && o.limit == row.limit);
-    CU_ASSERT_TRUE(static_cast<bool>(w) && !none);
+    EQUAL(o.why, row.why);
+    EQUAL(o.asked, row.asked);
+    EQUAL(o.limit, row.limit);
+    CU_ASSERT_TRUE(static_cast<bool>(w));
+    CU_ASSERT_TRUE(!none);
   }
   char said[160];
   CU_ASSERT_TRUE(describe({Refusal::long_window, 3073, 2048}, said) > 0);
@@ -148,7 +153,8 @@ void type_1_is_bound_anew() {
   CU_ASSERT_TRUE_FATAL(static_cast<bool>(once));
   const Rkey old = once.rkey();
   const auto twice = b.bind(std::move(once), b.part(128, 64));
-  CU_ASSERT_TRUE_FATAL(static_cast<bool>(twice) && twice.rkey() != old);
+  CU_ASSERT_TRUE_FATAL(static_cast<bool>(twice));
+  CU_ASSERT_TRUE_FATAL(twice.rkey() != old);
   EQUAL(b.write(b.at(128), 64, twice.rkey()), Syndrome::none);
   EQUAL(b.write(b.at(0), 64, old), Syndrome::remote_access);
   CU_ASSERT_TRUE(b.recover());
@@ -169,7 +175,8 @@ void check_shut(WindowBench& b) {
       CU_ASSERT_TRUE_FATAL(b.recover());
     }
     w = b.bind(std::move(free), b.part(0, 64));
-    CU_ASSERT_TRUE_FATAL(static_cast<bool>(w) && w.rkey() != key);
+    CU_ASSERT_TRUE_FATAL(static_cast<bool>(w));
+    CU_ASSERT_TRUE_FATAL(w.rkey() != key);
     key = w.rkey();
   }
 }

@@ -17,10 +17,17 @@ void all_given() {
       "lint=warn,order=weak:7");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-  CU_ASSERT_TRUE(d->hca.name == "vhca3" && d->hca.wires == std::vector<std::string>{"pcap:in:out"});
-  CU_ASSERT_TRUE(d->hca.progress == Progress::thread && d->hca.lint == "warn" &&
-                 d->hca.fatal_at == 9 && d->hca.order == "weak:7");
-  CU_ASSERT_TRUE(d->port == 2 && d->rxq == 1 && d->txq == 4 && d->rxd == 64 && d->txd == 8192);
+  EQUAL(d->hca.name, "vhca3");
+  CU_ASSERT_TRUE(d->hca.wires == std::vector<std::string>{"pcap:in:out"});
+  EQUAL(d->hca.progress, Progress::thread);
+  EQUAL(d->hca.lint, "warn");
+  EQUAL(d->hca.fatal_at, 9);
+  EQUAL(d->hca.order, "weak:7");
+  EQUAL(d->port, 2);
+  EQUAL(d->rxq, 1);
+  EQUAL(d->txq, 4);
+  EQUAL(d->rxd, 64);
+  EQUAL(d->txd, 8192);
 }
 
 // Words of the device are checked here, before there is one; a fault of each kind and several
@@ -29,7 +36,8 @@ void faults() {
   auto r = parse_devargs("fault=wqe@7+100");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-  CU_ASSERT_TRUE(d->hca.failing == "wqe@7+100" && d->hca.fatal_at == 0);
+  EQUAL(d->hca.failing, "wqe@7+100");
+  EQUAL(d->hca.fatal_at, 0);
 }
 
 void words_of_the_device() {
@@ -37,8 +45,11 @@ void words_of_the_device() {
       parse_devargs("profile=vf,seed=5,ip=10.0.0.1/24,ip=fd00::1/64,fault=wqe@7,fault=fatal@9");
   auto* d = std::get_if<Devargs>(&r);
   CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-  CU_ASSERT_TRUE(d->hca.profile == "vf" && d->hca.seed == 5 && d->hca.ips.size() == 2);
-  CU_ASSERT_TRUE(d->hca.failing == "wqe@7" && d->hca.fatal_at == 9);
+  EQUAL(d->hca.profile, "vf");
+  EQUAL(d->hca.seed, 5);
+  EQUAL(d->hca.ips.size(), 2);
+  EQUAL(d->hca.failing, "wqe@7");
+  EQUAL(d->hca.fatal_at, 9);
 }
 
 void defaults() {
@@ -46,8 +57,13 @@ void defaults() {
     auto r = parse_devargs(text);
     auto* d = std::get_if<Devargs>(&r);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    CU_ASSERT_TRUE(d->hca.name.empty() && d->hca.wires.empty() && d->port == 1);
-    CU_ASSERT_TRUE(d->rxq == 1 && d->txq == 1 && d->rxd == 1024 && d->txd == 1024);
+    CU_ASSERT_TRUE(d->hca.name.empty());
+    CU_ASSERT_TRUE(d->hca.wires.empty());
+    EQUAL(d->port, 1);
+    EQUAL(d->rxq, 1);
+    EQUAL(d->txq, 1);
+    EQUAL(d->rxd, 1024);
+    EQUAL(d->txd, 1024);
     EQUAL(d->hca.progress, Progress::poller);
   }
 }
@@ -115,7 +131,8 @@ void refusals() {
     const bool named = no->why.find(row.names) != std::string::npos;
     const bool ranged = no->why.find(row.range) != std::string::npos;
     if (!named || !ranged) std::printf("%s: %s\n", row.text, no->why.c_str());
-    CU_ASSERT_TRUE(named && ranged);
+    CU_ASSERT_TRUE(named);
+    CU_ASSERT_TRUE(ranged);
     EQUAL(no->why.find('\n'), std::string::npos);
   }
 }

@@ -191,7 +191,8 @@ void a_frame_longer_than_the_mtu_is_dropped() {
     CU_ASSERT(dropped_of(p.near, dropped));
     rte_eth_stats stats{};
     EQUAL(rte_eth_stats_get(p.near.id, &stats), 0);
-    CU_ASSERT(stats.ierrors == dropped && stats.imissed == 0);
+    EQUAL(stats.ierrors, dropped);
+    EQUAL(stats.imissed, 0);
     // The wish is kept over a stop, and ends with a reset.
     EQUAL(rte_eth_dev_stop(p.near.id), 0);
     EQUAL(rte_eth_dev_start(p.near.id), 0);

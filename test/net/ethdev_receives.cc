@@ -104,7 +104,8 @@ void hashes(EthPair& p) {
 void stamps(EthPair& p) {
   const int offset = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
   const int bit = rte_mbuf_dynflag_lookup(RTE_MBUF_DYNFLAG_RX_TIMESTAMP_NAME, nullptr);
-  CU_ASSERT_TRUE_FATAL(offset >= 0 && bit >= 0);
+  CU_ASSERT_TRUE_FATAL(offset >= 0);
+  CU_ASSERT_TRUE_FATAL(bit >= 0);
   uint64_t last = 0;
   EQUAL(rte_eth_read_clock(p.near.id, &last), 0);
   for (int i = 0; i < 5; i++) {

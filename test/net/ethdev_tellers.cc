@@ -156,7 +156,8 @@ void types_of_packets_are_those_told() {
   EQUAL_FATAL(p.start({.rss = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_LEVEL_INNERMOST}), 0);
   uint32_t told[16];
   const int n = rte_eth_dev_get_supported_ptypes(p.near.id, RTE_PTYPE_ALL_MASK, told, 16);
-  CU_ASSERT_TRUE_FATAL(n > 0 && n <= 16);
+  CU_ASSERT_TRUE_FATAL(n > 0);
+  CU_ASSERT_TRUE_FATAL(n <= 16);
   FrameSpec fragment{.fragment = 0x2000};
   constexpr uint32_t outside = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
   constexpr uint32_t in4 = outside | RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;

@@ -231,13 +231,15 @@ struct Station {
     enter(link.wire_ns);
     port = make_port(fresh("vhca"), link.wire, 0, {}, profile);
     enter(home_namespace());
-    CU_ASSERT_TRUE_FATAL(port != nullptr && port->configure({}, memory).ok());
+    CU_ASSERT_TRUE_FATAL(port != nullptr);
+    CU_ASSERT_TRUE_FATAL(port->configure({}, memory).ok());
     CU_ASSERT_TRUE_FATAL(port->set_rx(0, {.cache = &*cache, .config = {.side = true}}).ok());
     constexpr uint8_t both = queue::EthOffload::l3 | queue::EthOffload::l4;
     const port::TxSetup tx{.cache = &*cache,
                            .config = {.multi_seg = true, .offloads = true},
                            .words = {.checksums = both, .vlan = true, .tso = true}};
-    CU_ASSERT_TRUE_FATAL(port->set_tx(0, tx).ok() && port->start().ok());
+    CU_ASSERT_TRUE_FATAL(port->set_tx(0, tx).ok());
+    CU_ASSERT_TRUE_FATAL(port->start().ok());
   }
   ~Station() {
     port->unconfigure();

@@ -242,7 +242,8 @@ void unfinished_packets(const Link& link, bool six, bool tagged) {
   Octets got;
   while (got.size() < data.size()) {
     const Octets f = next_of(station, u, side);
-    CU_ASSERT_TRUE_FATAL(f.size() > u.payload_at && f.size() <= u.payload_at + 1200);
+    CU_ASSERT_TRUE_FATAL(f.size() > u.payload_at);
+    CU_ASSERT_TRUE_FATAL(f.size() <= u.payload_at + 1200);
     EQUAL(side.flags & good_sums, good_sums);
     CU_ASSERT_TRUE(sums_are_right(f));
     EQUAL(get(f, u.l4 + 4, 4), got.size());

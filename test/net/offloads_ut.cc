@@ -49,7 +49,8 @@ struct Bench {
     const std::string wire = test::fresh("cable:c");
     near = test::make_port(test::fresh("vhca"), wire, 0, {}, profile);
     far = test::make_port(test::fresh("vhca"), wire);
-    CU_ASSERT_TRUE_FATAL(near != nullptr && far != nullptr);
+    CU_ASSERT_TRUE_FATAL(near != nullptr);
+    CU_ASSERT_TRUE_FATAL(far != nullptr);
     const port::QueueSizes sizes{.rxd = depth, .txd = depth};
     for (port::Port* p : {near.get(), far.get()}) {
       CU_ASSERT_TRUE_FATAL(p->configure(sizes, memory).ok());
@@ -58,7 +59,8 @@ struct Bench {
     CU_ASSERT_TRUE_FATAL(
         near->set_tx(0, {.cache = &*cache, .config = config, .words = words(config)}).ok());
     CU_ASSERT_TRUE_FATAL(far->set_tx(0, {.cache = &*cache}).ok());
-    CU_ASSERT_TRUE_FATAL(near->start().ok() && far->start().ok());
+    CU_ASSERT_TRUE_FATAL(near->start().ok());
+    CU_ASSERT_TRUE_FATAL(far->start().ok());
     slots.headers = &*headers;
     near->tx_queue(0).slots = &slots;
     near->tx_queue(0).headers = &*headers;
@@ -217,7 +219,9 @@ void what_a_device_does_is_read_from_it() {
     EQUAL(tx.vlan_insertion, row.tags);
     EQUAL(tx.max_tso, row.max_tso);
     EQUAL(tx.min_inline, row.min_inline);
-    CU_ASSERT_TRUE(tx.checksums && tx.tunnels == row.tunnels && !tx.pacing);
+    CU_ASSERT_TRUE(tx.checksums);
+    EQUAL(tx.tunnels, row.tunnels);
+    CU_ASSERT_TRUE(!tx.pacing);
   }
   constexpr uint32_t of_modes[] = {0, 18, 58, 78, 0, 92, 132, 152};
   for (const uint32_t mode : {0u, 1u, 2u, 3u, 5u, 6u, 7u})

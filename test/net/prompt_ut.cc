@@ -55,11 +55,15 @@ bool has(const std::vector<std::string>& all, const char* word) {
 
 void words_are_completed() {
   auto next = [](const char* text) { return next_words(command_table(), split_words(text)); };
-  CU_ASSERT(has(next(""), "show") && has(next(""), "flow") && !has(next(""), "stats"));
-  CU_ASSERT(has(next("show port"), "stats") && !has(next("show port"), "<port>"));
+  CU_ASSERT(has(next(""), "show"));
+  CU_ASSERT(has(next(""), "flow"));
+  CU_ASSERT(!has(next(""), "stats"));
+  CU_ASSERT(has(next("show port"), "stats"));
+  CU_ASSERT(!has(next("show port"), "<port>"));
   CU_ASSERT(has(next("show port stats"), "all"));
   CU_ASSERT(has(next("set fwd"), "icmpecho"));
-  CU_ASSERT(has(next("flow create 0"), "pattern") && has(next("flow create 0 pattern"), "ipv4"));
+  CU_ASSERT(has(next("flow create 0"), "pattern"));
+  CU_ASSERT(has(next("flow create 0 pattern"), "ipv4"));
   CU_ASSERT(has(next("flow create 0 pattern ipv4 src"), "prefix"));
   CU_ASSERT(has(next("flow create 0 pattern end actions queue"), "index"));
   CU_ASSERT(next("stop").empty());
@@ -123,11 +127,14 @@ void icmp_is_a_protocol() {
   EQUAL(rule("ipv6 / icmp6").rule.match.ipv6->protocol.mask, 0xff);
   CU_ASSERT(rule("ipv4 proto is 1 / icmp").complete);
   for (const char* bad : {"eth / icmp", "ipv4 / icmp6", "ipv6 / icmp", "ipv4 proto is 17 / icmp",
-                          "ipv4 / udp / icmp", "ipv4 / icmp cksum is 8"})
-    CU_ASSERT(!rule(bad).complete && !rule(bad).why.empty());
+                          "ipv4 / udp / icmp", "ipv4 / icmp cksum is 8"}) {
+    CU_ASSERT(!rule(bad).complete);
+    CU_ASSERT(!rule(bad).why.empty());
+  }
   CU_ASSERT(!rule("ipv4 / icmp").rule.match.icmp);
   const FlowWords echo = rule("ipv4 ttl is 3 / icmp type is 8 code spec 4 code mask 6 ident is 5");
-  CU_ASSERT_FATAL(echo.complete && echo.rule.match.icmp.has_value());
+  CU_ASSERT_FATAL(echo.complete);
+  CU_ASSERT_FATAL(echo.rule.match.icmp.has_value());
   CU_ASSERT(echo.rule.match.ipv4->ttl == flow::exactly(uint8_t{3}));
   CU_ASSERT(*echo.rule.match.icmp == (flow::Icmp{.type = flow::exactly(uint8_t{8}),
                                                  .code = {4, 6},
@@ -149,13 +156,16 @@ void a_rules_spread_has_level_and_key() {
   EQUAL(f.rule.action.rss.table.size(), 2u);
   for (const char* outer : {"level 0 / end", "level 1 / end", "/ end"}) {
     const FlowWords o = parse_flow(split_words(front + outer));
-    CU_ASSERT(o.complete && !o.rule.action.rss.inner && o.rule.action.rss.key == flow::default_key);
+    CU_ASSERT(o.complete);
+    CU_ASSERT(!o.rule.action.rss.inner);
+    EQUAL(o.rule.action.rss.key, flow::default_key);
   }
   for (const auto& [bad, part] : {std::pair("level 3 / end", "a level '3' is not 0 to 2"),
                                   {"key 6d5a / end", "80 hexa-decimal"},
                                   {"key_len 39 / end", "a key has 40 bytes"}}) {
     const FlowWords b = parse_flow(split_words(front + bad));
-    CU_ASSERT(!b.complete && b.why.find(part) != std::string::npos);
+    CU_ASSERT(!b.complete);
+    CU_ASSERT(b.why.find(part) != std::string::npos);
   }
 }
 
@@ -175,7 +185,8 @@ void bad_rules_are_named() {
       {"priority 256 pattern end actions drop / end", "0 to 255"}};
   for (const auto& b : bad) {
     const FlowWords f = parse_flow(split_words(b.rule));
-    CU_ASSERT(!f.complete && f.why.find(b.part) != std::string::npos);
+    CU_ASSERT(!f.complete);
+    CU_ASSERT(f.why.find(b.part) != std::string::npos);
     if (f.why.find(b.part) == std::string::npos) std::printf("%s: %s\n", b.rule, f.why.c_str());
   }
 }
@@ -185,11 +196,9 @@ void any_words_are_answered() {
   std::mt19937 rng(16);
   const Words grammar = split_words(
       "group priority ingress pattern eth vlan ipv4 ipv6 tcp udp icmp icmp6 vxlan gre gre_key void "
-      "/ end "
-      "actions queue "
-      "index rss level key key_len types queues drop mark id count src dst type vid is spec mask "
-      "prefix 0 1 5 0xffff "
-      "99999999999 "
+      "/ end actions queue index rss level key key_len types queues drop mark id count src dst "
+      "type "
+      "vid is spec mask prefix 0 1 5 0xffff 99999999999 "
       "1.2.3.4 ::1 02:00:00:00:00:01 ip udp show port set fwd flow create start tx_first all on "
       "off");
   for (int i = 0; i < 20000; i++) {
@@ -205,7 +214,8 @@ void any_words_are_answered() {
     }
     const FlowWords f = parse_flow(words);
     CU_ASSERT_FATAL(!f.complete || f.why.empty());
-    CU_ASSERT_FATAL(f.why.size() < 600 && f.next.size() < 40);
+    CU_ASSERT_FATAL(f.why.size() < 600);
+    CU_ASSERT_FATAL(f.next.size() < 40);
     const Match m = match_line(command_table(), words);
     CU_ASSERT_FATAL((m.row == nullptr) != m.why.empty());
     CU_ASSERT_FATAL(m.why.size() < 2000);
@@ -245,8 +255,7 @@ void ports_get_other_numbers() {
   const uint32_t before[] = {0, 2, new_port};
   Options o;
   o.modes.mss[1] = 100, o.modes.mss[2] = 200;
-  o.modes.strip[1] = 1;
-  o.modes.tag[2] = 1u << 16 | 7;
+  o.modes.strip[1] = 1, o.modes.tag[2] = 1u << 16 | 7;
   o.modes.csum_by_device[2] = 3;
   o.peers[1] = {2, 0, 0, 0, 0, 1}, o.peers[2] = {2, 0, 0, 0, 0, 2};
   o.stopped = {false, true, false};
@@ -255,7 +264,9 @@ void ports_get_other_numbers() {
   list.portlist = {2, 1, 0};
   renumber(o, before);
   for (uint32_t i = 0; i < 3; i++) EQUAL(o.modes.mss[i], i == 1 ? 200 : 0);
-  CU_ASSERT(o.modes.strip[1] == 0 && o.modes.tag[1] == (1u << 16 | 7) && o.modes.tag[2] == 0);
+  EQUAL(o.modes.strip[1], 0);
+  EQUAL(o.modes.tag[1], 1u << 16 | 7);
+  EQUAL(o.modes.tag[2], 0);
   EQUAL(o.modes.csum_by_device[1], 3);
   CU_ASSERT(o.peers == (std::map<uint32_t, Mac>{{1, {2, 0, 0, 0, 0, 2}}}));
   CU_ASSERT(o.stopped == (std::vector<bool>{false, false, true}));

@@ -54,8 +54,10 @@ void each_word_is_offered_with_a_sentence() {
     EQUAL(sentence_of("", lacking), "not offered");
   for (const char* lacking : {"rxoffs", "raw_encap", "vxlan"})
     EQUAL(sentence_of("set", lacking), "not offered");
-  for (const Offer& o : offers(command_table(), {}))
-    CU_ASSERT(!o.sentence.empty() && (!o.sentence.starts_with("then") || o.sentence.size() < 60));
+  for (const Offer& o : offers(command_table(), {})) {
+    CU_ASSERT(!o.sentence.empty());
+    CU_ASSERT(!o.sentence.starts_with("then") || o.sentence.size() < 60);
+  }
 }
 
 const test::Case cases[] = {

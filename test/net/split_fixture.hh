@@ -66,7 +66,9 @@ struct SplitBench {
     const std::string wire = "cable:" + fresh("c");
     near = make_port(fresh("vhca"), wire);
     far = make_port(fresh("vhca"), wire);
-    CU_ASSERT_TRUE_FATAL(near != nullptr && far != nullptr && engine != nullptr);
+    CU_ASSERT_TRUE_FATAL(near != nullptr);
+    CU_ASSERT_TRUE_FATAL(far != nullptr);
+    CU_ASSERT_TRUE_FATAL(engine != nullptr);
   }
   // Before caches and pools go.
   ~SplitBench() {

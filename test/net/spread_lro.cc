@@ -135,7 +135,8 @@ void check_joining(const port::RxSetup& like, std::size_t longest, uint32_t dept
   EQUAL(s.rx_packets + s.rx_joined, sent);
   EQUAL(b.far().rx_stats(0).joined, joined);
   CU_ASSERT_TRUE(joined > sent / 2);
-  CU_ASSERT_TRUE(largest <= longest && largest > longest / 2);
+  CU_ASSERT_TRUE(largest <= longest);
+  CU_ASSERT_TRUE(largest > longest / 2);
 }
 
 void in_one_buffer() {
@@ -350,15 +351,18 @@ void all_queues_of_a_port_join() {
       b.far().set_rx(1, {.cache = b.caches[1].get(), .config = {.side = true}}).ok());
   const Status mixed = b.far().start();
   CU_ASSERT_TRUE_FATAL(!mixed.ok());
-  CU_ASSERT_TRUE(mixed.error().code == EINVAL && !b.far().started());
+  EQUAL(mixed.error().code, EINVAL);
+  CU_ASSERT_TRUE(!b.far().started());
   // The least of what they take.
   const port::RxTarget large{device::RwqHandle{1}, {.max_bytes = 4000, .timeout_us = 64}},
       small{device::RwqHandle{2}, {.max_bytes = 3000, .timeout_us = 1024}},
       none{device::RwqHandle{3}, {}};
   const port::RxTarget both[] = {large, small, large}, some[] = {small, none};
   const auto lro = port::lro_of_all(both);
-  CU_ASSERT_TRUE_FATAL(lro.ok() && lro->has_value());
-  CU_ASSERT_TRUE((*lro)->max_bytes == 3000 && (*lro)->timeout_us == 64);
+  CU_ASSERT_TRUE_FATAL(lro.ok());
+  CU_ASSERT_TRUE_FATAL(lro->has_value());
+  EQUAL((*lro)->max_bytes, 3000);
+  EQUAL((*lro)->timeout_us, 64);
   EQUAL(port::lro_of_all(some).error().code, EINVAL);
   CU_ASSERT_TRUE(port::lro_of_all({&none, 1}).ok() && !port::lro_of_all({&none, 1})->has_value());
 }

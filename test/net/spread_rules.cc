@@ -43,21 +43,29 @@ void rules_come_first() {
   const Frame f = make_frame(udp4_kind, 1, 1), other = make_frame(udp4_kind, 2, 1);
   auto by_port = b.far().add_rule(to_queue(2, udp_to(port_of(f)), 1));
   CU_ASSERT_TRUE_FATAL(by_port.ok());
-  CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 0 && b.where(make_frame(arp, 1, 1)) == 0);
+  EQUAL(b.where(f), 2);
+  EQUAL(b.where(other), 0);
+  EQUAL(b.where(make_frame(arp, 1, 1)), 0);
   // A lower number is asked first, however little its match says; a rule of more layers before.
   flow::Match any;
   any.eth = flow::Eth{.dst = flow::exactly(station), .src = {}, .type = {}};
   auto first = b.far().add_rule(to_queue(3, any, 0));
   auto last = b.far().add_rule(to_queue(1, any, 2));
-  CU_ASSERT_TRUE_FATAL(first.ok() && last.ok());
-  CU_ASSERT_TRUE(b.where(f) == 3 && b.where(other) == 3);
+  CU_ASSERT_TRUE_FATAL(first.ok());
+  CU_ASSERT_TRUE_FATAL(last.ok());
+  EQUAL(b.where(f), 3);
+  EQUAL(b.where(other), 3);
   CU_ASSERT_TRUE(b.far().remove_rule(*first).ok());
-  CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 1);
+  EQUAL(b.where(f), 2);
+  EQUAL(b.where(other), 1);
   // A new way of spreading leaves rules alone.
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {3}}).ok());
-  CU_ASSERT_TRUE(b.where(f) == 2 && b.where(other) == 1);
-  CU_ASSERT_TRUE(b.far().remove_rule(*by_port).ok() && b.far().remove_rule(*last).ok());
-  CU_ASSERT_TRUE(b.where(f) == 3 && b.where(other) == 3);
+  EQUAL(b.where(f), 2);
+  EQUAL(b.where(other), 1);
+  CU_ASSERT_TRUE(b.far().remove_rule(*by_port).ok());
+  CU_ASSERT_TRUE(b.far().remove_rule(*last).ok());
+  EQUAL(b.where(f), 3);
+  EQUAL(b.where(other), 3);
   EQUAL(b.far().remove_rule(*last).error().code, EINVAL);
 }
 
@@ -99,14 +107,20 @@ void rules_drop_and_count() {
   spread.action.mark = 7;
   spread.priority = 1;
   auto dropping = b.far().add_rule(drop), spreading = b.far().add_rule(spread);
-  CU_ASSERT_TRUE_FATAL(dropping.ok() && spreading.ok());
-  for (int i = 0; i < 3; i++)
-    CU_ASSERT_TRUE(b.where(f) == nowhere && b.where(other) == 1 &&
-                   b.where(make_frame(arp, 1, 1)) == 1);
+  CU_ASSERT_TRUE_FATAL(dropping.ok());
+  CU_ASSERT_TRUE_FATAL(spreading.ok());
+  for (int i = 0; i < 3; i++) {
+    EQUAL(b.where(f), nowhere);
+    EQUAL(b.where(other), 1);
+    EQUAL(b.where(make_frame(arp, 1, 1)), 1);
+  }
   auto dropped = b.far().query_rule(*dropping), spread_over = b.far().query_rule(*spreading);
-  CU_ASSERT_TRUE_FATAL(dropped.ok() && spread_over.ok());
-  CU_ASSERT_TRUE(dropped->packets == 3 && dropped->bytes == 300);
-  CU_ASSERT_TRUE(spread_over->packets == 6 && spread_over->bytes == 600);
+  CU_ASSERT_TRUE_FATAL(dropped.ok());
+  CU_ASSERT_TRUE_FATAL(spread_over.ok());
+  EQUAL(dropped->packets, 3);
+  EQUAL(dropped->bytes, 300);
+  EQUAL(spread_over->packets, 6);
+  EQUAL(spread_over->bytes, 600);
   CU_ASSERT_TRUE(b.far().remove_rule(*dropping).ok());
   EQUAL(b.where(f), 1);
 }
@@ -137,7 +151,8 @@ void one_queue() {
   CU_ASSERT_TRUE(b.far().remove_rule(*tag_rule).ok());
   EQUAL(b.where(tagged), nowhere);
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({}).ok());
-  CU_ASSERT_TRUE(b.where(f) == 0 && b.where(make_frame(arp, 1, 1)) == 0);
+  EQUAL(b.where(f), 0);
+  EQUAL(b.where(make_frame(arp, 1, 1)), 0);
   const Status stopped = b.far().stop_rx(0, nullptr);
   EQUAL(stopped.ok(), port::needs_rwq(usual_setup));
   if (!stopped) EQUAL(stopped.error().code, EOPNOTSUPP);
@@ -177,17 +192,24 @@ void isolated() {
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
     const Frame f = make_frame(udp4_kind, 1, 1), other = make_frame(udp4_kind, 2, 1);
     const Frame own = make_frame({.dst = b.far().info().mac}, 3, 1);
-    CU_ASSERT_TRUE(b.where(f) == nowhere && b.where(own) == nowhere);
+    EQUAL(b.where(f), nowhere);
+    EQUAL(b.where(own), nowhere);
     auto rule = b.far().add_rule(to_queue(0, udp_to(port_of(f))));
     CU_ASSERT_TRUE_FATAL(rule.ok());
-    CU_ASSERT_TRUE(b.where(f) == 0 && b.where(other) == nowhere);
+    EQUAL(b.where(f), 0);
+    EQUAL(b.where(other), nowhere);
     // What is set meanwhile counts when it is over.
     CU_ASSERT_TRUE(b.far().set_filter({.promiscuous = false}).ok());
-    CU_ASSERT_TRUE(b.where(own) == nowhere && b.far().isolated());
-    CU_ASSERT_TRUE(b.far().set_isolated(false).ok() && !b.far().isolated());
-    CU_ASSERT_TRUE(b.where(f) == 0 && b.where(own) >= 0 && b.where(other) == nowhere);
+    EQUAL(b.where(own), nowhere);
+    CU_ASSERT_TRUE(b.far().isolated());
+    CU_ASSERT_TRUE(b.far().set_isolated(false).ok());
+    CU_ASSERT_TRUE(!b.far().isolated());
+    EQUAL(b.where(f), 0);
+    CU_ASSERT_TRUE(b.where(own) >= 0);
+    EQUAL(b.where(other), nowhere);
     CU_ASSERT_TRUE(b.far().set_isolated(true).ok());
-    CU_ASSERT_TRUE(b.where(f) == 0 && b.where(own) == nowhere);
+    EQUAL(b.where(f), 0);
+    EQUAL(b.where(own), nowhere);
     b.far().stop();
     CU_ASSERT_TRUE_FATAL(b.far().start().ok());
     EQUAL(b.where(own), nowhere);
@@ -208,19 +230,28 @@ void filters() {
   };
   for (const auto& dst : {own, everyone, station, group}) CU_ASSERT_TRUE(passes(dst));
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false}).ok());
-  CU_ASSERT_TRUE(passes(own) && passes(own, 7) && passes(everyone));
+  CU_ASSERT_TRUE(passes(own));
+  CU_ASSERT_TRUE(passes(own, 7));
+  CU_ASSERT_TRUE(passes(everyone));
   CU_ASSERT_FALSE(passes(station) || passes(group));
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false, .macs = {station, group}}).ok());
-  CU_ASSERT_TRUE(passes(own) && passes(station) && passes(group));
+  CU_ASSERT_TRUE(passes(own));
+  CU_ASSERT_TRUE(passes(station));
+  CU_ASSERT_TRUE(passes(group));
   CU_ASSERT_FALSE(passes({1, 0, 0x5e, 1, 2, 4}));
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false, .all_multicast = true}).ok());
-  CU_ASSERT_TRUE(passes(own) && passes(group) && passes(everyone));
+  CU_ASSERT_TRUE(passes(own));
+  CU_ASSERT_TRUE(passes(group));
+  CU_ASSERT_TRUE(passes(everyone));
   CU_ASSERT_FALSE(passes(station));
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = false, .vlans = {7, 9}}).ok());
-  CU_ASSERT_TRUE(passes(own, 7) && passes(own, 9) && passes(everyone, 9));
+  CU_ASSERT_TRUE(passes(own, 7));
+  CU_ASSERT_TRUE(passes(own, 9));
+  CU_ASSERT_TRUE(passes(everyone, 9));
   CU_ASSERT_FALSE(passes(own, 8) || passes(own) || passes(station, 7));
   CU_ASSERT_TRUE_FATAL(b.far().set_filter({}).ok());
-  CU_ASSERT_TRUE(passes(station) && passes(group, 8));
+  CU_ASSERT_TRUE(passes(station));
+  CU_ASSERT_TRUE(passes(group, 8));
 }
 
 // A tag that is stripped is in the side record; switched on and off while frames come.
@@ -230,16 +261,21 @@ void vlan_stripping() {
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {0}}).ok());
   CU_ASSERT_TRUE_FATAL(b.far().start().ok());
   const Frame tagged = framed_to(station, 7);
-  CU_ASSERT_TRUE(b.where(tagged) == 0 && b.got[0].frame.size() == tagged.size() - 4);
+  EQUAL(b.where(tagged), 0);
+  EQUAL(b.got[0].frame.size(), tagged.size() - 4);
   CU_ASSERT_TRUE_FATAL(b.far().strip_vlan(0, false).ok());
-  CU_ASSERT_TRUE(b.where(tagged) == 0 && b.got[0].frame == tagged);
+  EQUAL(b.where(tagged), 0);
+  EQUAL(b.got[0].frame, tagged);
   CU_ASSERT_TRUE_FATAL(b.far().set_rss({.table = {1}}).ok());
-  CU_ASSERT_TRUE(b.where(tagged) == 1 && b.got[0].frame == tagged);
+  EQUAL(b.where(tagged), 1);
+  EQUAL(b.got[0].frame, tagged);
   EQUAL(b.far().strip_vlan(2, true).error().code, EINVAL);
 }
 
 void expect_refused(const Status& s, const flow::RuleError& why, int code, flow::Field field) {
-  CU_ASSERT_TRUE(!s.ok() && s.error().code == code && why.code == code && why.field == field);
+  CU_ASSERT_TRUE(!s.ok() && s.error().code == code);
+  EQUAL(why.code, code);
+  EQUAL(why.field, field);
 }
 
 void refused() {
@@ -252,7 +288,8 @@ void refused() {
   expect_refused(p.set_rss({.table = {2}}, &why), why, EINVAL, flow::Field::rss_table);
   expect_refused(p.set_rss({.types = 0}, &why), why, EINVAL, flow::Field::rss_types);
   expect_refused(p.set_filter({.vlans = {5000}}, &why), why, EINVAL, flow::Field::filter_vlans);
-  CU_ASSERT_TRUE(p.rss().table.empty() && p.filter().vlans.empty());
+  CU_ASSERT_TRUE(p.rss().table.empty());
+  CU_ASSERT_TRUE(p.filter().vlans.empty());
   EQUAL(p.add_rule(to_queue(2, {}), &why).error().code, EINVAL);
   EQUAL(why.field, flow::Field::queue);
   flow::Rule spreads_groups;
@@ -263,7 +300,8 @@ void refused() {
   EQUAL(p.query_rule(port::RuleId{9}).error().code, EINVAL);
   auto rule = p.add_rule(to_queue(1, {}));
   CU_ASSERT_TRUE(rule.ok() && p.query_rule(*rule).error().code == EINVAL);  // it does not count
-  CU_ASSERT_TRUE(p.stop_rx(2, nullptr).error().code == EINVAL && !p.start_rx(2).ok());
+  EQUAL(p.stop_rx(2, nullptr).error().code, EINVAL);
+  CU_ASSERT_TRUE(!p.start_rx(2).ok());
   EQUAL(b.where(make_frame(udp4_kind, 1, 1)), 1);  // everything still works
 }
 
@@ -279,7 +317,8 @@ void rules_of_tunnels() {
   flow::Rule gre = to_queue(2, {});
   gre.match.ipv4 = flow::Ipv4{};
   gre.match.tunnel = flow::Tunnel{.kind = flow::Tunnel::Kind::gre, .id = {0x1234, 0xffffffff}};
-  CU_ASSERT_TRUE_FATAL(b.far().add_rule(vxlan).ok() && b.far().add_rule(gre).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().add_rule(vxlan).ok());
+  CU_ASSERT_TRUE_FATAL(b.far().add_rule(gre).ok());
   const auto with = [](Frame f, std::initializer_list<int> words, std::size_t at) {
     for (const int w : words) {
       f[at++] = static_cast<std::byte>(w >> 8);

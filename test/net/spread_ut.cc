@@ -110,10 +110,12 @@ void flows_keep_their_order() {
   uint64_t packets = 0;
   for (uint32_t q = 0; q < 4; q++) {
     const port::RxQueueStats s = b.far().rx_stats(q);
-    CU_ASSERT_TRUE(s.packets > 0 && s.bytes == s.packets * 100);
+    CU_ASSERT_TRUE(s.packets > 0);
+    EQUAL(s.bytes, s.packets * 100);
     packets += s.packets;
   }
-  CU_ASSERT(packets == flows * rounds && b.far().stats().rx_packets == packets);
+  EQUAL(packets, flows * rounds);
+  EQUAL(b.far().stats().rx_packets, packets);
 }
 
 // A set of rules per change, in both bands, with frames on their way: each arrives once, by the old
@@ -155,7 +157,8 @@ void stop_and_start_a_queue() {
     CU_ASSERT_TRUE(waiting > 0);
     CU_ASSERT_TRUE_FATAL(b.far().stop_rx(stopped, nullptr).ok());
     EQUAL(b.far().rx_stats(stopped).discarded, before + waiting);
-    CU_ASSERT_TRUE(b.far().rx_stats(stopped).stopped && !b.far().rx_stats(stopped).down);
+    CU_ASSERT_TRUE(b.far().rx_stats(stopped).stopped);
+    CU_ASSERT_TRUE(!b.far().rx_stats(stopped).down);
     CU_ASSERT_TRUE(b.far().stop_rx(stopped, nullptr).ok());  // again does nothing
     b.got.clear();
     b.receive_all();

@@ -69,7 +69,8 @@ struct TwoPorts {
     const std::string wire = fresh("cable:c");
     near = make_port(fresh("vhca"), wire);
     far = make_port(fresh("vhca"), wire, 0, {}, "", failing);
-    CU_ASSERT_TRUE_FATAL(near != nullptr && far != nullptr);
+    CU_ASSERT_TRUE_FATAL(near != nullptr);
+    CU_ASSERT_TRUE_FATAL(far != nullptr);
   }
   // Before the cache and the memory go.
   ~TwoPorts() {

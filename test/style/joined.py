@@ -93,7 +93,7 @@ def in_macro(text, at):
 
 def joined_of(text):
     """Every assertion that joins conditions, in order."""
-    code, found = blank(text), []
+    code, found = blank(text, literal="0"), []    # a literal at an operand's end is no space
     for m in ASSERTION.finditer(code):
         opening, begin = m.end() - 1, m.start()
         end = closing(code, opening)
@@ -141,7 +141,8 @@ def depends(later, earlier):
         return True
     if any(uses(later, name) for name in guarded_by(earlier)):
         return True
-    if any(uses(earlier, name) for name in indexes(later)):
+    # What the earlier one reads already it does not stand in front of.
+    if any(uses(earlier, name) for name in indexes(later) - indexes(earlier)):
         return True
     assigned = re.findall(rf"\(({NAME})\s*=[^=]|&({NAME})\b", blank(earlier))
     if any(uses(later, a or b) for a, b in assigned):

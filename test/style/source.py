@@ -37,13 +37,14 @@ _NOISE = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n]){
                     r'//[^\n]*|/\*.*?\*/', re.S)
 
 
-def blank(text, keep_includes=False):
-    """The text with comments and literals replaced by spaces; lines keep their numbers."""
+def blank(text, keep_includes=False, literal=" "):
+    """The text with comments replaced by spaces and literals by `literal`; lines keep their numbers."""
     def cover(m):
         s = m.group(0)
         if keep_includes and s[0] == '"':
             return s
-        return "".join(c if c == "\n" else " " for c in s)
+        cover_by = " " if s[0] == "/" else literal
+        return "".join(c if c == "\n" else cover_by for c in s)
     return _NOISE.sub(cover, text)
 
 

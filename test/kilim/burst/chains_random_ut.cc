@@ -227,11 +227,16 @@ void a_packet_without_room_waits() {
   b.cq.write(prm::CqeOpcode::resp_send, 2, 2113);
   std::array<Handle, 8> out;
   EQUAL(rx_burst_chain<RxConfig{}>(b.rx, std::span(out).first(7)), 6u);
-  CU_ASSERT_TRUE(out[3].has(Handle::more) && !out[4].has(Handle::more) && out[4].length == 552);
-  CU_ASSERT_TRUE(out[5].length == 2112 && !out[5].has(Handle::more));
+  CU_ASSERT_TRUE(out[3].has(Handle::more));
+  CU_ASSERT_TRUE(!out[4].has(Handle::more));
+  EQUAL(out[4].length, 552);
+  EQUAL(out[5].length, 2112);
+  CU_ASSERT_TRUE(!out[5].has(Handle::more));
   b.free(std::span(out).first(6));
   EQUAL(rx_burst_chain<RxConfig{}>(b.rx, out), 2u);
-  CU_ASSERT_TRUE(out[0].length == 2112 && out[0].has(Handle::more) && out[1].length == 1);
+  EQUAL(out[0].length, 2112);
+  CU_ASSERT_TRUE(out[0].has(Handle::more));
+  EQUAL(out[1].length, 1);
   b.free(std::span(out).first(2));
   EQUAL(b.out(), b.rx.rq.posted() + b.chain.held());
 }

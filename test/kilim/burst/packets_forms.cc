@@ -56,7 +56,8 @@ class Compressed {
     EQUAL(b_.outstanding(), b_.rx->rq.posted());
     EQUAL(b_.rx->counters.packets.read(), packets_);
     EQUAL(read(), made_);
-    CU_ASSERT_TRUE(blocks_ > 100 && longest_ > 20);
+    CU_ASSERT_TRUE(blocks_ > 100);
+    CU_ASSERT_TRUE(longest_ > 20);
   }
 
  private:
@@ -195,7 +196,9 @@ class Strided {
   }
   // As a port that stops: in the middle of a buffer.
   void finish() {
-    CU_ASSERT_TRUE(fillers_ > 10 && errors_ > 10 && packets_ > 1000);
+    CU_ASSERT_TRUE(fillers_ > 10);
+    CU_ASSERT_TRUE(errors_ > 10);
+    CU_ASSERT_TRUE(packets_ > 1000);
     EQUAL(q_->counters.packets.read(), packets_);
     while (q_->strides_held == 0) round();
     rx_forget_strides(*q_);
@@ -258,9 +261,11 @@ class Strided {
   void check_wqe() {
     const auto& link = ring_[wqe_ % wqes][0];
     const auto& data = ring_[wqe_ % wqes][1];
-    CU_ASSERT_TRUE(link.addr.host() == 0 && link.byte_count.host() == 0);
+    EQUAL(link.addr.host(), 0);
+    EQUAL(link.byte_count.host(), 0);
     EQUAL(data.addr.host(), arena_.address({buffer(), 0, 0}).value());
-    CU_ASSERT_TRUE(data.byte_count.host() == 2048 && data.lkey.host() == test::arena_key.value());
+    EQUAL(data.byte_count.host(), 2048);
+    EQUAL(data.lkey.host(), test::arena_key.value());
   }
   void compare(Handle h) {
     CU_ASSERT_FALSE_FATAL(due_.empty());

@@ -73,7 +73,8 @@ class Receiver {
     const Handle posted{b_.rx->rq.index(wqe), 0, 0};
     const prm::DataSeg& into = b_.rx_memory.ring[wqe % test::RxMemory::wqes];
     EQUAL_FATAL(into.addr.host(), b_.arena.address(posted).value() + 128);
-    CU_ASSERT_TRUE(into.byte_count.host() == 2112 - 128 && into.lkey.host() == arena_key.value());
+    EQUAL(into.byte_count.host(), 2112 - 128);
+    EQUAL(into.lkey.host(), arena_key.value());
     if (below(40) == 0) {
       b_.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, wqe, prm::Syndrome::local_length);
       return;
@@ -144,7 +145,8 @@ class Sender {
     const uint32_t room = tx_room(*b_.tx), first = b_.tx->sq.posted();
     const uint32_t sent = variant_.burst(*b_.tx, std::span(in).first(got));
     const uint32_t least = expected(in, got, room), most = expected(in, got, got);
-    CU_ASSERT_TRUE_FATAL(sent >= least && sent <= (variant_.config.multi_packet ? most : least));
+    CU_ASSERT_TRUE_FATAL(sent >= least);
+    CU_ASSERT_TRUE_FATAL(sent <= (variant_.config.multi_packet ? most : least));
     if (sent != 0) compare(first, std::span(in).first(sent));
     b_.cache->free({in.data() + sent, got - sent});
     if (below(3) == 0) complete();
@@ -155,7 +157,10 @@ class Sender {
     EQUAL(b_.outstanding(), 0u);
     EQUAL(b_.tx->counters.bytes.read(), bytes_);
     CU_ASSERT_TRUE(packets_ > rounds);
-    if (variant_.config.multi_packet) CU_ASSERT_TRUE(wqes_ * 2 < packets_ && longest_ > 30);
+    if (variant_.config.multi_packet) {
+      CU_ASSERT_TRUE(wqes_ * 2 < packets_);
+      CU_ASSERT_TRUE(longest_ > 30);
+    }
   }
 
  private:
@@ -174,7 +179,8 @@ class Sender {
       const uint32_t packets = prm::ctrl::ds::get(ctrl) - 2u;
       const uint32_t opcode = packets == 1 ? 0x0au : 0x29u;
       CU_ASSERT_TRUE_FATAL(packets <= (variant_.config.multi_packet ? 61u : 1u));
-      CU_ASSERT_TRUE_FATAL(packets != 0 && done + packets <= sent.size());
+      CU_ASSERT_TRUE_FATAL(packets != 0);
+      CU_ASSERT_TRUE_FATAL(done + packets <= sent.size());
       EQUAL_FATAL(ctrl.opmod_idx_opcode.host(), (at & 0xffff) << 8 | opcode);
       EQUAL_FATAL(ctrl.qpn_ds.host() >> 8, 0x123u);
       const bool last = done + packets == sent.size();
@@ -246,14 +252,18 @@ void each_configuration_is_served() {
                      .lro = (i & 32) != 0};
     const RxConfig row = test::chosen_rx(c, Simd::base).config;
     EQUAL(row.side, c.side);
-    if (c.side)
-      CU_ASSERT_TRUE(row.vlan >= c.vlan && row.timestamp >= c.timestamp && row.mark >= c.mark &&
-                     row.tunnel >= c.tunnel && row.lro >= c.lro);
+    if (c.side) {
+      CU_ASSERT_TRUE(row.vlan >= c.vlan);
+      CU_ASSERT_TRUE(row.timestamp >= c.timestamp);
+      CU_ASSERT_TRUE(row.mark >= c.mark);
+      CU_ASSERT_TRUE(row.tunnel >= c.tunnel);
+      CU_ASSERT_TRUE(row.lro >= c.lro);
+    }
     for (const RxConfig& r : rx_rows)
       if (r == c) CU_ASSERT_TRUE(row == c);
-    CU_ASSERT_TRUE(test::chosen_chain(c).config == row &&
-                   test::chosen_compressed(c).config == row &&
-                   test::chosen_strided(c).config == row);
+    EQUAL(test::chosen_chain(c).config, row);
+    EQUAL(test::chosen_compressed(c).config, row);
+    EQUAL(test::chosen_strided(c).config, row);
   }
 }
 

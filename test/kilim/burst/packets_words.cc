@@ -141,7 +141,9 @@ class Asking {
     EQUAL_FATAL(eth.inline_hdr_sz.host(), size);
     EQUAL_FATAL(started.host(), start);
     EQUAL_FATAL(eth.swp_outer_l4 | eth.swp_outer_l3 | eth.swp_inner_l4 | eth.swp_inner_l3, 0);
-    CU_ASSERT_TRUE_FATAL(eth.mss.host() == 0 && eth.swp_flags == 0 && eth.rsvd2.host() == 0);
+    EQUAL_FATAL(eth.mss.host(), 0);
+    EQUAL_FATAL(eth.swp_flags, 0);
+    EQUAL_FATAL(eth.rsvd2.host(), 0);
   }
   void compare_data(const prm::DataSeg& data, Handle h, uint32_t inlined) {
     EQUAL_FATAL(data.byte_count.host(), h.length - inlined);

@@ -90,12 +90,14 @@ void a_failed_connection_is_not_refilled() {
     b.rx_memory.cq.write_error(prm::CqeOpcode::resp_err, i, prm::Syndrome::wr_flush);
   uint32_t flushed = 0;
   const auto look = [&flushed](const Message& m) {
-    CU_ASSERT_TRUE(!m.completion.ok() && m.bytes.empty());
+    CU_ASSERT_TRUE(!m.completion.ok());
+    CU_ASSERT_TRUE(m.bytes.empty());
     flushed += m.completion.syndrome == prm::Syndrome::wr_flush ? 1 : 0;
   };
   EQUAL(recv_burst(q, 64, look), 32);
   EQUAL(flushed, 31);
-  CU_ASSERT_TRUE(q.failed.read() && q.rq.posted() == 0);
+  CU_ASSERT_TRUE(q.failed.read());
+  EQUAL(q.rq.posted(), 0);
   EQUAL(q.counters.errors.read(), 32);
   EQUAL(b.outstanding(), 0);
 }
@@ -124,8 +126,11 @@ void shared_receives() {
                      if (m.where == Where::buffer) kept = m.buffer;
                    }),
         3);
-  CU_ASSERT_TRUE((seen == std::vector<uint32_t>{2, 0, 1}) && kept.index == second);
-  CU_ASSERT_TRUE(!q.failed.read() && q.rq.room() == 0 && record.host() == 10);
+  CU_ASSERT_TRUE((seen == std::vector<uint32_t>{2, 0, 1}));
+  EQUAL(kept.index, second);
+  CU_ASSERT_TRUE(!q.failed.read());
+  EQUAL(q.rq.room(), 0);
+  EQUAL(record.host(), 10);
   b.cache->free_one(kept);
   uint32_t given_back = 0;
   q.rq.end([&](uint64_t id) {

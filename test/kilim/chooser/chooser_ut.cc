@@ -188,7 +188,8 @@ void trials_are_few() {
 void names_go_both_ways() {
   for (uint32_t w = 0; w < ways; w++)
     EQUAL(way_named(name_of(static_cast<Way>(w))), static_cast<Way>(w));
-  CU_ASSERT_TRUE(way_named("none") == Way::none && way_named("") == Way::none);
+  EQUAL(way_named("none"), Way::none);
+  EQUAL(way_named(""), Way::none);
 }
 
 // For each length the plan's way is what the chooser says, in as few steps as there are; costs are
@@ -214,13 +215,16 @@ void plans_say_what_the_chooser_says() {
       EQUAL_FATAL(plan.way(n), chooser.choose(s));
       changes += plan.way(n) != before;
       before = plan.way(n);
-      CU_ASSERT_TRUE(plan.uses(before) && (n <= shape.copy_room || before != Way::copy));
+      CU_ASSERT_TRUE(plan.uses(before));
+      CU_ASSERT_TRUE(n <= shape.copy_room || before != Way::copy);
     }
     EQUAL(plan.steps().size(), changes);
     EQUAL(plan.steps().back().up_to, shape.longest);
     EQUAL(plan.way(shape.longest + 1), before);
     for (const PlanStep& s : plan.steps()) {
-      CU_ASSERT_TRUE(s.ns[static_cast<uint32_t>(s.way)] > 0 && s.ns[3] == 0 && s.ns[4] == 0);
+      CU_ASSERT_TRUE(s.ns[static_cast<uint32_t>(s.way)] > 0);
+      EQUAL(s.ns[3], 0.0f);
+      EQUAL(s.ns[4], 0.0f);
       if (s.up_to > shape.copy_room) CU_ASSERT_TRUE(s.ns[0] == 0);
     }
   }
@@ -230,10 +234,12 @@ void plans_say_what_the_chooser_says() {
 void plans_say_that_no_way_is_open() {
   Chooser chooser{{.list_pieces = 3}, {}};
   const PacketPlan plan{chooser, {.buffer_bytes = 1000, .longest = 3000, .copy_room = 0}};
-  CU_ASSERT_TRUE(plan.way(2000) == Way::gather_list && plan.way(2001) == Way::none);
+  EQUAL(plan.way(2000), Way::gather_list);
+  EQUAL(plan.way(2001), Way::none);
   CU_ASSERT_TRUE(plan.uses(Way::none));
   EQUAL(text_of(plan), std::string("list to 2000 B (), none to 3000 B ()"));
-  CU_ASSERT_TRUE(PacketPlan{}.way(5000) == Way::gather_list && !PacketPlan{}.uses(Way::copy));
+  EQUAL(PacketPlan{}.way(5000), Way::gather_list);
+  CU_ASSERT_TRUE(!PacketPlan{}.uses(Way::copy));
 }
 
 // Costs that alternate by the byte: behind the last step all go one way.
@@ -242,7 +248,8 @@ void plans_end() {
   chooser.set_cost(Way::gather_list, {.fixed = 1, .piece = 10});
   chooser.set_cost(Way::inline_key, {.fixed = 21, .near = 10});
   const PacketPlan plan{chooser, {.buffer_bytes = 1, .longest = 40, .copy_room = 0}};
-  CU_ASSERT_TRUE(!plan.steps().empty() && plan.steps().size() <= PacketPlan::max_steps);
+  CU_ASSERT_TRUE(!plan.steps().empty());
+  CU_ASSERT_TRUE(plan.steps().size() <= PacketPlan::max_steps);
   EQUAL(plan.steps().back().up_to, 40u);
 }
 

@@ -49,7 +49,8 @@ class Counting final : public Device {
   Result<Endpoint> endpoint(QpHandle) override { return Endpoint{.qpn = Qpn{77}}; }
   Status connect(QpHandle qp, const Endpoint& peer) override {
     if (refuse_connect) return Error{ENETUNREACH, "no way"};
-    CU_ASSERT_TRUE(qp == QpHandle{5} && peer.qpn == Qpn{77});
+    EQUAL(qp, QpHandle{5});
+    EQUAL(peer.qpn, Qpn{77});
     return Done{};
   }
   Result<QpInfo> create_raw_packet(const QpRequest&, uint8_t) override {
@@ -112,10 +113,16 @@ void other_kinds() {
     Result<OwnedSrq> srq = make_srq(device, {.recv_wrs = 8});
     Result<OwnedQp> qp = make_uc(device, {});
     Result<OwnedCq> cq = make_cq(device, {.entries = 8, .cqe_bytes = 128});
-    CU_ASSERT_TRUE(srq.ok() && qp.ok() && cq.ok());
-    CU_ASSERT_TRUE(device.srqs == 1 && device.qps == 1 && device.cqs == 1);
+    CU_ASSERT_TRUE(srq.ok());
+    CU_ASSERT_TRUE(qp.ok());
+    CU_ASSERT_TRUE(cq.ok());
+    EQUAL(device.srqs, 1);
+    EQUAL(device.qps, 1);
+    EQUAL(device.cqs, 1);
   }
-  CU_ASSERT_TRUE(device.srqs == 0 && device.qps == 0 && device.cqs == 0);
+  EQUAL(device.srqs, 0);
+  EQUAL(device.qps, 0);
+  EQUAL(device.cqs, 0);
 }
 
 const kilim::test::Case cases[] = {

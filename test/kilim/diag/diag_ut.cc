@@ -161,7 +161,8 @@ void a_recording_is_linted_offline() {
     {
       Bench b;
       auto recorder = diag::Recorder::open(file.path, 1 << 16, 2);
-      CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
+      CU_ASSERT_TRUE_FATAL(recorder.ok());
+      CU_ASSERT_TRUE_FATAL(b.sq.watch(recorder->get()));
       seed.make(b);
       b.c.commit();
       EQUAL((*recorder)->lost(), 0);
@@ -171,7 +172,8 @@ void a_recording_is_linted_offline() {
     const std::string name = std::string(prm::lint::row_of(seed.rule).name) + ": ";
     const bool named = text.find(name) != std::string::npos;
     if (!named) std::printf("no %s in: %s\n", name.c_str(), text.c_str());
-    CU_ASSERT_TRUE(named && status == 1 << 8);
+    CU_ASSERT_TRUE(named);
+    EQUAL(status, 1 << 8);
   }
 }
 
@@ -180,7 +182,8 @@ void a_sound_recording_is_printed_compared_and_replayed() {
   for (const Scratch* file : {&one, &two}) {
     Bench b;
     auto recorder = diag::Recorder::open(file->path, 1 << 16, 2);
-    CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
+    CU_ASSERT_TRUE_FATAL(recorder.ok());
+    CU_ASSERT_TRUE_FATAL(b.sq.watch(recorder->get()));
     sound_wqes_pass(b);
     if (file == &two) b.write(other);
     b.c.commit();
@@ -198,7 +201,8 @@ void a_sound_recording_is_printed_compared_and_replayed() {
   const std::string replayed = test::wqe_tool("replay", two.path, status);
   const bool all = replayed.find("1 doorbells replayed, 0 WQEs failed") != std::string::npos;
   if (!all) std::printf("%s\n", replayed.c_str());
-  CU_ASSERT_TRUE(all && status == 0);
+  CU_ASSERT_TRUE(all);
+  EQUAL(status, 0);
 }
 
 void other_files_are_refused() {
@@ -219,7 +223,8 @@ void what_is_no_regular_file_is_refused() {
   const char* why = "no regular file";
   for (const char* path : {"/", "/dev/zero", "/dev/null"}) {
     const std::string said = test::wqe_tool("print", path, status);
-    CU_ASSERT_TRUE(said.find(why) != std::string::npos && status == 2 << 8);
+    CU_ASSERT_TRUE(said.find(why) != std::string::npos);
+    EQUAL(status, 2 << 8);
   }
   Scratch sparse;
   CU_ASSERT_TRUE(diag::Recorder::open(sparse.path, 1 << 16).ok());
@@ -238,7 +243,8 @@ void a_full_recording_counts_what_it_lost() {
   Scratch file;
   Bench b;
   auto recorder = diag::Recorder::open(file.path, 32 + 2 * 128, 2);
-  CU_ASSERT_TRUE_FATAL(recorder.ok() && b.sq.watch(recorder->get()));
+  CU_ASSERT_TRUE_FATAL(recorder.ok());
+  CU_ASSERT_TRUE_FATAL(b.sq.watch(recorder->get()));
   for (int i = 0; i < 3; i++) {
     b.write(memory_key);
     b.c.commit();

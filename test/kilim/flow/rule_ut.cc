@@ -189,7 +189,8 @@ void divided() {
   CU_ASSERT_TRUE(deepest_first(all));
   for (const HashKind k : {HashKind::tcp4, HashKind::udp4, HashKind::tcp6, HashKind::udp6})
     CU_ASSERT_TRUE(has(all, k, Layer::ports));
-  CU_ASSERT_TRUE(has(all, HashKind::ipv4, Layer::ip) && has(all, HashKind::ipv6, Layer::ip));
+  CU_ASSERT_TRUE(has(all, HashKind::ipv4, Layer::ip));
+  CU_ASSERT_TRUE(has(all, HashKind::ipv6, Layer::ip));
   CU_ASSERT_TRUE(has(all, HashKind::none, Layer::link));
 
   EQUAL(expand({}, 0).size(), 1u);
@@ -197,7 +198,8 @@ void divided() {
   // Ports only: other frames of the version are taken, and not hashed.
   const std::vector<Leaf> udp = expand({}, HashTypes::udp4);
   EQUAL(udp.size(), 3u);
-  CU_ASSERT_TRUE(has(udp, HashKind::udp4, Layer::ports) && has(udp, HashKind::none, Layer::ip));
+  CU_ASSERT_TRUE(has(udp, HashKind::udp4, Layer::ports));
+  CU_ASSERT_TRUE(has(udp, HashKind::none, Layer::ip));
 
   Match named;
   named.ipv4 = Ipv4{.protocol = exactly(protocol_udp)};
@@ -224,8 +226,9 @@ void divided_by_inner_headers() {
     const bool ports = l.match.inner && (l.match.inner->tcp || l.match.inner->udp);
     EQUAL(l.layer, ports ? Layer::ports : l.match.inner ? Layer::ip : Layer::link);
   }
-  CU_ASSERT_TRUE(all[0].kind == HashKind::tcp4 && all[0].match.inner->ipv4 &&
-                 all[0].match.inner->tcp);
+  EQUAL(all[0].kind, HashKind::tcp4);
+  CU_ASSERT_TRUE(all[0].match.inner->ipv4.has_value());
+  CU_ASSERT_TRUE(all[0].match.inner->tcp.has_value());
   tunnel.inner = Inner{.ipv6 = Ipv6{}, .udp = Ports{.dst = exactly(uint16_t{53})}};
   const std::vector<Leaf> named = expand(tunnel, HashTypes::all, true);
   CU_ASSERT_TRUE(named.size() == 1 && named[0].kind == HashKind::udp6 && named[0].match == tunnel);
@@ -300,7 +303,10 @@ void frames_in_tunnels() {
   const std::vector<Match> all = in_tunnels(m);
   EQUAL_FATAL(all.size(), 4u);
   for (std::size_t i = 0; i < all.size(); i++) {
-    CU_ASSERT_TRUE(all[i].eth == m.eth && all[i].vlan == m.vlan && !all[i].inner && !all[i].tcp);
+    EQUAL(all[i].eth, m.eth);
+    EQUAL(all[i].vlan, m.vlan);
+    CU_ASSERT_TRUE(!all[i].inner);
+    CU_ASSERT_TRUE(!all[i].tcp);
     EQUAL(all[i].ipv4.has_value(), i < 2);
     EQUAL(all[i].ipv6.has_value(), i >= 2);
     const bool vxlan = i % 2 == 1;
@@ -318,7 +324,8 @@ void filters() {
   Filter f{.promiscuous = false, .macs = {other, own, group}};
   std::vector<Match> m = matches_of(f, own);
   EQUAL(m.size(), 4u);  // own, broadcast, other, group
-  CU_ASSERT_TRUE(m[0].eth->dst == exactly(own) && m[2].eth->dst == exactly(other));
+  EQUAL(m[0].eth->dst, exactly(own));
+  EQUAL(m[2].eth->dst, exactly(other));
   f.all_multicast = true;
   m = matches_of(f, own);
   EQUAL(m.size(), 3u);
@@ -333,14 +340,18 @@ void refused_filters() {
   Filter f;
   EQUAL(check(f).code, 0);
   f.vlans = {4096};
-  CU_ASSERT_TRUE(check(f).field == Field::filter_vlans && check(f).code == EINVAL);
+  EQUAL(check(f).field, Field::filter_vlans);
+  EQUAL(check(f).code, EINVAL);
   f.vlans.assign(129, 1);
-  CU_ASSERT_TRUE(check(f).field == Field::filter_vlans && check(f).code == ENOSPC);
+  EQUAL(check(f).field, Field::filter_vlans);
+  EQUAL(check(f).code, ENOSPC);
   f.vlans.clear();
   f.macs = {MacAddress{}};
-  CU_ASSERT_TRUE(check(f).field == Field::filter_macs && check(f).code == EINVAL);
+  EQUAL(check(f).field, Field::filter_macs);
+  EQUAL(check(f).code, EINVAL);
   f.macs.assign(129, other);
-  CU_ASSERT_TRUE(check(f).field == Field::filter_macs && check(f).code == ENOSPC);
+  EQUAL(check(f).field, Field::filter_macs);
+  EQUAL(check(f).code, ENOSPC);
 }
 
 const kilim::test::Case cases[] = {

@@ -189,7 +189,8 @@ void mr_deregisters_once() {
   {
     Result<Mr> a = Mr::create(registrar, memory, Access::local, 4096);
     Result<Mr> b = Mr::create(registrar, memory, Access::all, 4096);
-    CU_ASSERT_TRUE_FATAL(a.ok() && b.ok());
+    CU_ASSERT_TRUE_FATAL(a.ok());
+    CU_ASSERT_TRUE_FATAL(b.ok());
     EQUAL(registrar.live, 2);
     Mr moved = std::move(*a);
     EQUAL(moved.region().access, Access::local);

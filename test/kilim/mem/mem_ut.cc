@@ -137,11 +137,13 @@ void missing_huge_pages_are_explained() {
   }
   EQUAL(found, huge_pages(2 * mib).known);
   if (found) {
-    CU_ASSERT(said.free <= said.total && said.remedy == said.total - said.free + 2);
+    CU_ASSERT(said.free <= said.total);
+    EQUAL(said.remedy, said.total - said.free + 2);
     EQUAL(said.file.data(), "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
   }
   Result<Block> small = Block::map(4096, 0, why);
-  CU_ASSERT_TRUE(small.ok() && why[0] == '\0');
+  CU_ASSERT_TRUE(small.ok());
+  EQUAL(why[0], '\0');
   explain_huge_pages(3 * mib, 1, why);
   EQUAL(why.data(), "this kernel has no pages of 3072 KiB");
 }
@@ -176,8 +178,10 @@ void plain_memory_falls_into_mappings() {
   auto* base = static_cast<std::byte*>(p);
   ::mprotect(base + 2 * page, page, PROT_READ);  // three mappings, one page size
   Result<std::vector<Range>> runs = user_runs({base + 100, 6 * page});
-  CU_ASSERT_TRUE_FATAL(runs.ok() && runs->size() == 1);
-  CU_ASSERT(runs->front().base == base + 100 && runs->front().bytes == 6 * page);
+  CU_ASSERT_TRUE_FATAL(runs.ok());
+  EQUAL_FATAL(runs->size(), 1);
+  EQUAL(runs->front().base, base + 100);
+  EQUAL(runs->front().bytes, 6 * page);
   EQUAL(runs->front().page_bytes, page);
   EQUAL(runs->front().socket, node_of(base));
   ::munmap(base + 4 * page, page);
@@ -200,7 +204,8 @@ void huge_pages_are_recognised() {
   }
   auto* base = static_cast<std::byte*>(p);
   Result<std::vector<Range>> runs = user_runs({base + 5, 2 * mib - 5});
-  CU_ASSERT_TRUE_FATAL(runs.ok() && runs->size() == 1);
+  CU_ASSERT_TRUE_FATAL(runs.ok());
+  EQUAL_FATAL(runs->size(), 1);
   EQUAL(runs->front().page_bytes, 2 * mib);
   ::munmap(base, 2 * mib);
 }

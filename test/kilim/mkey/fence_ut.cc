@@ -70,7 +70,8 @@ void dependent_umrs_wait() {
     const uint8_t waits = row.own == 0 ? small_fence : row.own;
     EQUAL(fences(r), (std::vector<uint8_t>{row.own, waits, row.own, waits}));
     r.complete();
-    CU_ASSERT_TRUE(a.valid() && b.valid());
+    CU_ASSERT_TRUE(a.valid());
+    CU_ASSERT_TRUE(b.valid());
   }
 }
 

@@ -28,7 +28,8 @@ void bind_and_move(BinderFixture& r) {
   CU_ASSERT_TRUE(b.valid());
   EQUAL(b.lkey().value(), before.value() + 1);
   Binding moved = std::move(b);
-  CU_ASSERT_TRUE(moved.valid() && !b);
+  CU_ASSERT_TRUE(moved.valid());
+  CU_ASSERT_TRUE(!b);
   EQUAL(r.binder->invalidations_due(), 0);
 }
 
@@ -105,7 +106,9 @@ void short_counts() {
     o = r.binder->bind(c, held.back(), {}, view());
   }
   EQUAL(held.size(), 6);  // five of three blocks fit into 16
-  CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 3 && o.limit == 1);
+  EQUAL(o.why, Refusal::no_room);
+  EQUAL(o.asked, 3);
+  EQUAL(o.limit, 1);
   r.binder->commit(c);
   r.complete();
   for (std::size_t i = 0; i < 5; i++) CU_ASSERT_TRUE(held[i].valid());
@@ -131,14 +134,16 @@ void swaps() {
   const SwapItem items[] = {{&a, view(3), {}}, {&b, view(1), {}}};
   CU_ASSERT_TRUE(r.binder->swap(items, 77).ok());
   EQUAL(r.sq.posted() - doorbells, 6);
-  CU_ASSERT_TRUE(a.state() == MkeyState::posted && b.state() == MkeyState::posted);
+  EQUAL(a.state(), MkeyState::posted);
+  EQUAL(b.state(), MkeyState::posted);
   // Only the last asks for a completion.
   const std::vector<uint32_t> at = r.posted();
   EQUAL_FATAL(at.size(), 2);
   CU_ASSERT_FALSE((r.wqe(at[0]).fm_ce_se & prm::ctrl::cq_update) != 0);
   const std::vector<uint64_t> ids = r.complete();
   CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 77);
-  CU_ASSERT_TRUE(a.valid() && b.valid());
+  CU_ASSERT_TRUE(a.valid());
+  CU_ASSERT_TRUE(b.valid());
   CU_ASSERT_NOT_EQUAL(a.lkey().value(), old_a.value());
   EQUAL(a.lkey().value() >> 8, old_a.value() >> 8);
   CU_ASSERT_NOT_EQUAL(b.lkey().value(), old_b.value());
@@ -168,7 +173,8 @@ void swap_until_keys_are_used_up(rte_rcu_qsbr* readers) {
     r.binder->poll();
   }
   // The reader never passed: both keys are used up.
-  CU_ASSERT_TRUE(o.why == Refusal::no_key && more < 300);
+  EQUAL(o.why, Refusal::no_key);
+  CU_ASSERT_TRUE(more < 300);
   CU_ASSERT_TRUE(a.valid());
   for (int i = 0; i < 4; i++) {
     rte_rcu_qsbr_quiescent(readers, 0);
@@ -210,7 +216,8 @@ void patches() {
   r.binder->commit(c);
   const std::vector<uint64_t> ids = r.complete();
   CU_ASSERT_TRUE(ids.size() == 1 && ids[0] == 3);
-  CU_ASSERT_TRUE(a.valid() && a.lkey() == before);
+  CU_ASSERT_TRUE(a.valid());
+  EQUAL(a.lkey(), before);
 }
 
 const kilim::test::Case cases[] = {

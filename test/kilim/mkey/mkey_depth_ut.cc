@@ -48,7 +48,8 @@ void too_deep() {
   const UmrContext context{.limits = {.max_indirection = 4}};
   const Layout layout = View::of(mixed);
   CU_ASSERT_TRUE(is(r.binder->bind(c, level[4], {}, context, layout), Refusal::too_deep, 5, 4));
-  CU_ASSERT_TRUE(r.sq.posted() == posted && level[4].state() == MkeyState::free);
+  EQUAL(r.sq.posted(), posted);
+  EQUAL(level[4].state(), MkeyState::free);
   // What it showed before does not count any more, once it lies over memory again.
   CU_ASSERT_TRUE(bind_over(r, level[3], pieces[0]).ok());
   CU_ASSERT_TRUE(bind_over(r, level[4], under(level[3])).ok());
@@ -97,13 +98,15 @@ void too_deep_together() {
                             {&b, one(over_a), {.reads_keys = true}},
                             {&c, one(over_b), {.reads_keys = true}}};
   CU_ASSERT_TRUE(is(r.binder->swap(three, context, 0), Refusal::too_deep, 3, 2));
-  CU_ASSERT_TRUE(r.sq.posted() == posted && b.key().levels() == 1);
+  EQUAL(r.sq.posted(), posted);
+  EQUAL(b.key().levels(), 1);
   CU_ASSERT_TRUE(bind_over(r, c, under(b)).ok());  // b is what it was
   const Piece anew = under(a);
   const SwapItem two[] = {{&a, view(), {}}, {&b, one(anew), {.reads_keys = true}}};
   CU_ASSERT_TRUE(r.binder->swap(two, context, 0).ok());
   r.complete();
-  CU_ASSERT_TRUE(a.key().levels() == 1 && b.key().levels() == 2);
+  EQUAL(a.key().levels(), 1);
+  EQUAL(b.key().levels(), 2);
   CU_ASSERT_TRUE(is(bind_over(r, c, under(b)), Refusal::too_deep, 3, 2));
 }
 

@@ -111,7 +111,8 @@ inline umr::View view(uint32_t n = 2) {
 inline mkey::Binding bound(BinderFixture& r) {
   mkey::Binding b = r.binder->claim();
   queue::WqeCursor c{r.sq};
-  CU_ASSERT_TRUE_FATAL(b && r.binder->bind(c, b, {}, view()).ok());
+  CU_ASSERT_TRUE_FATAL(bool{b});
+  CU_ASSERT_TRUE_FATAL(r.binder->bind(c, b, {}, view()).ok());
   r.binder->commit(c);
   r.complete();
   CU_ASSERT_TRUE_FATAL(b.valid());

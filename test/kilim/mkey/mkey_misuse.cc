@@ -34,7 +34,8 @@ void wrong_signature() {
   EQUAL(r.binder->handle_completion(wrong), 0);
   EQUAL(r.sq.retired(), retired);
   r.complete();
-  CU_ASSERT_TRUE(r.sq.idle() && !r.binder->failed());
+  CU_ASSERT_TRUE(r.sq.idle());
+  CU_ASSERT_TRUE(!r.binder->failed());
 }
 
 void recovers_and_swaps(BinderFixture& r, Binding& before, std::span<const Binding> b,
@@ -73,7 +74,8 @@ void refused_swap() {
     CU_ASSERT_TRUE(r.binder->swap(items, 5).ok());
     r.complete(bad + 1);  // `waiting` first
     CU_ASSERT_TRUE(r.binder->failed());
-    CU_ASSERT_TRUE(before.valid() && waiting.valid());
+    CU_ASSERT_TRUE(before.valid());
+    CU_ASSERT_TRUE(waiting.valid());
     for (const Binding& x : b) EQUAL(x.state(), MkeyState::poisoned);
     EQUAL(r.binder->counters().poisoned.read(), 3);
     recovers_and_swaps(r, before, b, items);

@@ -123,7 +123,9 @@ void grows_to_its_limit() {
   Counting source;
   auto pool = MkeyPool::create(source, 10, {.max_entries = 7}, 25);
   CU_ASSERT_TRUE_FATAL(pool.ok());
-  CU_ASSERT_TRUE((*pool)->size() == 10 && (*pool)->limit() == 25 && source.made == 10);
+  EQUAL((*pool)->size(), 10);
+  EQUAL((*pool)->limit(), 25);
+  EQUAL(source.made, 10);
   CU_ASSERT_TRUE((*pool)->grow(10).ok());
   source.refuse = true;
   EQUAL((*pool)->grow(10).error().code, ENOSPC);
@@ -131,7 +133,8 @@ void grows_to_its_limit() {
   source.refuse = false;
   CU_ASSERT_TRUE((*pool)->grow(10).ok());  // what is left of it
   EQUAL((*pool)->grow(1).error().code, ENOSPC);
-  CU_ASSERT_TRUE((*pool)->size() == 25 && source.made == 25);
+  EQUAL((*pool)->size(), 25);
+  EQUAL(source.made, 25);
   {
     MkeyCache cache{**pool};
     std::set<uint32_t> indices;
@@ -142,7 +145,8 @@ void grows_to_its_limit() {
       indices.insert(index_of(k->lkey).value());
       cache.push(k);
     }
-    CU_ASSERT_TRUE(taken.size() == 25 && indices.size() == 25);
+    EQUAL(taken.size(), 25);
+    EQUAL(indices.size(), 25);
   }
   pool->reset();
   EQUAL(source.destroyed, 25);
@@ -151,7 +155,8 @@ void grows_to_its_limit() {
 void found_by_their_handles() {
   Scattering source;
   auto pool = MkeyPool::create(source, 50, {.max_entries = 1}, 90);
-  CU_ASSERT_TRUE_FATAL(pool.ok() && (*pool)->grow(40).ok());
+  CU_ASSERT_TRUE_FATAL(pool.ok());
+  CU_ASSERT_TRUE_FATAL((*pool)->grow(40).ok());
   uint32_t found = 0;
   for (uint32_t index = 0; index < 1100; index++) {
     const Lkey handle{index << 8 | 0x5a};

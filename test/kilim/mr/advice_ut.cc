@@ -63,7 +63,8 @@ void gives_what_was_submitted() {
   constexpr uint64_t big = (uint64_t{5} << 30) + 7;
   CU_ASSERT(q->submit({.address = 4096, .bytes = big, .id = 1, .lkey = Lkey{9}}));
   CU_ASSERT(q->submit({.address = 1, .bytes = 1, .id = 2, .advice = Advice::prefetch_write}));
-  CU_ASSERT(!q->idle() && oracle.asked.empty());
+  CU_ASSERT(!q->idle());
+  CU_ASSERT(oracle.asked.empty());
   EQUAL(q->poll(0, 1), 1);
   EQUAL(q->poll(0, 5), 1);
   uint64_t sum = 0;
@@ -71,9 +72,12 @@ void gives_what_was_submitted() {
     EQUAL(oracle.asked[i].address, 4096 + sum);
     sum += oracle.asked[i].bytes;
   }
-  CU_ASSERT(sum == big && oracle.flushed && oracle.advice[1] == Advice::prefetch_write);
+  EQUAL(sum, big);
+  CU_ASSERT(oracle.flushed);
+  EQUAL(oracle.advice[1], Advice::prefetch_write);
   const std::vector<std::pair<uint64_t, int>> expected{{1, 0}, {2, 0}};
-  CU_ASSERT(ends.all == expected && q->counts().done == 2);
+  EQUAL(ends.all, expected);
+  EQUAL(q->counts().done, 2);
 }
 
 void tries_again_for_a_while() {
@@ -85,15 +89,22 @@ void tries_again_for_a_while() {
   EQUAL(q->poll(1000), 1);
   EQUAL(q->poll(1099), 0);  // not before its pause is over
   CU_ASSERT(!q->idle() && q->poll(1100) == 1 && q->poll(1200) == 1);
-  CU_ASSERT(q->idle() && ends.all.size() == 1 && ends.all[0].second == 0);
-  CU_ASSERT(q->submit({.bytes = 1, .id = 2}) && q->submit({.bytes = 1, .id = 3}));
+  CU_ASSERT(q->idle());
+  CU_ASSERT(ends.all.size() == 1 && ends.all[0].second == 0);
+  CU_ASSERT(q->submit({.bytes = 1, .id = 2}));
+  CU_ASSERT(q->submit({.bytes = 1, .id = 3}));
   uint32_t calls = q->poll(2000, 1);
   for (uint64_t now = 2100; now < 4000; now += 100)
     calls += now < 2300 ? q->poll(now, 1) : q->poll(now);
   const std::vector<std::pair<uint64_t, int>> expected{{1, 0}, {2, EAGAIN}, {3, EPERM}};
-  CU_ASSERT(ends.all == expected && calls == 4 && oracle.asked.size() == 7);
+  EQUAL(ends.all, expected);
+  EQUAL(calls, 4);
+  EQUAL(oracle.asked.size(), 7);
   const AdviceQueue::Counts c = q->counts();
-  CU_ASSERT(c.done == 1 && c.given_up == 1 && c.failed == 1 && c.retried == 4);
+  EQUAL(c.done, 1);
+  EQUAL(c.given_up, 1);
+  EQUAL(c.failed, 1);
+  EQUAL(c.retried, 4);
 }
 
 void is_bounded() {
@@ -149,14 +160,18 @@ void thrashing_is_said() {
   CU_ASSERT(d.count(2 * second, {a, 5201}));
   CU_ASSERT(d.count(3 * second, {b, 1200}));
   CU_ASSERT_FALSE(d.count(4 * second, {b, 7}));  // counted anew: no rate below nothing
-  CU_ASSERT_FATAL(said.size() == 2 && d.verdicts() == 2);
-  CU_ASSERT(said[0].region == a && said[0].faults_per_second == 101);
-  CU_ASSERT(said[1].region == b && said[1].faults_per_second == 1000);
+  EQUAL_FATAL(said.size(), 2);
+  EQUAL_FATAL(d.verdicts(), 2);
+  EQUAL(said[0].region, a);
+  EQUAL(said[0].faults_per_second, 101);
+  EQUAL(said[1].region, b);
+  EQUAL(said[1].faults_per_second, 1000);
   // A device that counts all regions together: the mean is judged.
   CU_ASSERT_FALSE(d.count(4 * second, {std::nullopt, 0, 4}));
   CU_ASSERT_FALSE(d.count(5 * second, {std::nullopt, 400, 4}));
   CU_ASSERT(d.count(6 * second, {std::nullopt, 804, 4}));
-  CU_ASSERT(!said[2].region.has_value() && said[2].faults_per_second == 101);
+  CU_ASSERT(!said[2].region.has_value());
+  EQUAL(said[2].faults_per_second, 101);
 }
 
 void thrashing_regions_are_fetched() {
@@ -178,7 +193,8 @@ void thrashing_regions_are_fetched() {
   CU_ASSERT(d.count(second, {a.lkey, 1000}));
   EQUAL(q->poll(0), 1);
   CU_ASSERT(oracle.asked.size() == 1 && oracle.asked[0].lkey == a.lkey);
-  CU_ASSERT(oracle.asked[0].address == 4096 && oracle.asked[0].bytes == 8192);
+  EQUAL(oracle.asked[0].address, 4096);
+  EQUAL(oracle.asked[0].bytes, 8192);
   EQUAL(oracle.advice[0], Advice::prefetch_write);
   (void)d.count(0, {std::nullopt, 0, 2});
   CU_ASSERT(d.count(second, {std::nullopt, 1000, 2}));

@@ -129,7 +129,8 @@ void freed_twice() {
   kilim_debug_ut_freer(cache, h);
   kilim_debug_ut_freer(cache, h);
   const Told t = f.fault();
-  CU_ASSERT_TRUE(t.kind == Kind::double_free && t.index == h.index);
+  EQUAL(t.kind, Kind::double_free);
+  EQUAL(t.index, h.index);
   for (const char* word : {"pool watched", "lcore 0", "(one's)", "kilim_debug_ut_taker",
                            "kilim_debug_ut_freer", "freed it before"})
     CU_ASSERT_TRUE(t.says(word));
@@ -153,12 +154,15 @@ void foreign() {
   BufferCache cache(*f.pool);
   cache.free_one(make_handle(20, 60));
   Told t = f.fault();
-  CU_ASSERT_TRUE(t.kind == Kind::foreign_free && t.index == 20 && t.says("of pool neighbour"));
+  EQUAL(t.kind, Kind::foreign_free);
+  EQUAL(t.index, 20);
+  CU_ASSERT_TRUE(t.says("of pool neighbour"));
   cache.free_one(make_handle(99, 60));
   CU_ASSERT_TRUE(f.fault().says("of no pool"));
   cache.free_one(make_handle(100000, 60));
   t = f.fault();
-  CU_ASSERT_TRUE(t.kind == Kind::foreign_free && t.index == 100000);
+  EQUAL(t.kind, Kind::foreign_free);
+  EQUAL(t.index, 100000);
   EQUAL(f.pool->available(), 200u);
 }
 
@@ -176,9 +180,13 @@ void written_when_free() {
   EQUAL_FATAL(f.told.size(), 2u);
   const bool first = f.told[0].index == h.index;
   const Told &t = f.told[first ? 0 : 1], &fresh = f.told[first ? 1 : 0];
-  CU_ASSERT_TRUE(t.kind == Kind::written_when_free && t.index == h.index);
-  CU_ASSERT_TRUE(t.says("at byte 189") && t.says("kilim_debug_ut_freer"));
-  CU_ASSERT_TRUE(fresh.index == 150 && fresh.says("at byte 0") && fresh.says("never allocated"));
+  EQUAL(t.kind, Kind::written_when_free);
+  EQUAL(t.index, h.index);
+  CU_ASSERT_TRUE(t.says("at byte 189"));
+  CU_ASSERT_TRUE(t.says("kilim_debug_ut_freer"));
+  EQUAL(fresh.index, 150);
+  CU_ASSERT_TRUE(fresh.says("at byte 0"));
+  CU_ASSERT_TRUE(fresh.says("never allocated"));
   cache.free(all);
   EQUAL_FATAL(cache.alloc(all, 60), 200u);  // filled anew
   EQUAL(f.told.size(), 2u);
@@ -203,9 +211,13 @@ void not_back() {
   EQUAL_FATAL(f.told.size(), 2u);
   const bool first = f.told[0].says("(mine)");
   const Told &three = f.told[first ? 0 : 1], &one = f.told[first ? 1 : 0];
-  CU_ASSERT_TRUE(three.kind == Kind::leak && three.buffers == 3 && three.says("3 of 200"));
-  CU_ASSERT_TRUE(three.says("(mine) in kilim_debug_ut_taker") && three.says("pool_tests+0x"));
-  CU_ASSERT_TRUE(one.buffers == 1 && one.says("(yours)"));
+  EQUAL(three.kind, Kind::leak);
+  EQUAL(three.buffers, 3);
+  CU_ASSERT_TRUE(three.says("3 of 200"));
+  CU_ASSERT_TRUE(three.says("(mine) in kilim_debug_ut_taker"));
+  CU_ASSERT_TRUE(three.says("pool_tests+0x"));
+  EQUAL(one.buffers, 1);
+  CU_ASSERT_TRUE(one.says("(yours)"));
 }
 
 void generations() {

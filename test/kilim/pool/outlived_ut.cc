@@ -82,7 +82,8 @@ void what_outlives_eal_is_named_and_does_no_harm() {
 
 void what_goes_before_eal_is_not_spoken_of() {
   Child c(cleanup_behind);
-  CU_ASSERT(c.ended_well() && c.said.find("outlives") == std::string::npos);
+  CU_ASSERT(c.ended_well());
+  EQUAL(c.said.find("outlives"), std::string::npos);
 }
 
 constexpr test::Case cases[] = {

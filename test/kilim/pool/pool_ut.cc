@@ -40,7 +40,10 @@ void stride_rule() {
   CU_ASSERT_FALSE(Arena::over({m.data(), 2000}, 2112).ok());
   for (uint32_t bytes = 1; bytes <= 16000; bytes++) {
     uint32_t s = stride_for(bytes);
-    CU_ASSERT_TRUE_FATAL(s >= bytes && s < bytes + 128 && s / 64 % 2 == 1 && s % 64 == 0);
+    CU_ASSERT_TRUE_FATAL(s >= bytes);
+    CU_ASSERT_TRUE_FATAL(s < bytes + 128);
+    EQUAL_FATAL(s / 64 % 2, 1);
+    EQUAL_FATAL(s % 64, 0);
   }
 }
 
@@ -55,14 +58,20 @@ void address_follows_index() {
   Handle h = make_handle(1, 2, 127);
   h.meta |= Handle::more;
   EQUAL(h.offset(), 127u * 64u);
-  CU_ASSERT_TRUE(h.has(Handle::more) && !h.has(Handle::side) && !h.has(Handle::key));
+  CU_ASSERT_TRUE(h.has(Handle::more));
+  CU_ASSERT_TRUE(!h.has(Handle::side));
+  CU_ASSERT_TRUE(!h.has(Handle::key));
   for (uint32_t at = 0; at <= max_offset; at++) {
     h.meta = static_cast<uint16_t>(meta_at(at) | Handle::side);
     EQUAL_FATAL(h.offset(), at);
-    CU_ASSERT_TRUE_FATAL(h.has(Handle::side) && !h.has(Handle::key) && !h.has(Handle::more));
+    CU_ASSERT_TRUE_FATAL(h.has(Handle::side));
+    CU_ASSERT_TRUE_FATAL(!h.has(Handle::key));
+    CU_ASSERT_TRUE_FATAL(!h.has(Handle::more));
   }
   h.meta = Handle::key | Handle::more;
-  CU_ASSERT_TRUE(h.has(Handle::key) && h.has(Handle::more) && !h.has(Handle::side));
+  CU_ASSERT_TRUE(h.has(Handle::key));
+  CU_ASSERT_TRUE(h.has(Handle::more));
+  CU_ASSERT_TRUE(!h.has(Handle::side));
 }
 
 void each_data_in_order() {
@@ -90,7 +99,9 @@ void every_buffer_once() {
     uint32_t n = s.alloc(out, 1500);
     for (uint32_t i = 0; i < n; i++) {
       CU_ASSERT_TRUE(seen.insert(out[i].index).second);
-      CU_ASSERT_TRUE(out[i].index >= 100 && out[i].index < 1000 && out[i].length == 1500);
+      CU_ASSERT_TRUE(out[i].index >= 100);
+      CU_ASSERT_TRUE(out[i].index < 1000);
+      EQUAL(out[i].length, 1500);
       all.push_back(out[i]);
     }
     if (n < 37) break;
@@ -133,7 +144,8 @@ void last_freed_first() {
   EQUAL(again[0], got[2]);
   const uint32_t* const in_place = s.alloc_in_place(2);
   CU_ASSERT_PTR_NOT_NULL_FATAL(in_place);
-  CU_ASSERT(in_place[0] == got[0] && in_place[1] == got[1]);
+  EQUAL(in_place[0], got[0]);
+  EQUAL(in_place[1], got[1]);
   const uint32_t held = s.held();
   CU_ASSERT_PTR_NULL(s.alloc_in_place(held + 1));  // the cache has fewer: none is allocated
   EQUAL(s.held(), held);
@@ -210,7 +222,8 @@ void two_threads() {
   std::thread two([&] { ok[1] = churn(std::byte{2}); });
   one.join();
   two.join();
-  CU_ASSERT_TRUE(ok[0] && ok[1]);
+  CU_ASSERT_TRUE(ok[0]);
+  CU_ASSERT_TRUE(ok[1]);
   EQUAL(pool->available(), 3000u);
 }
 

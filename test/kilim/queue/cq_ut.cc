@@ -127,7 +127,8 @@ void drain_counts() {
   EQUAL(d.wqe_counter, 14);
   CU_ASSERT_TRUE(d.error);
   d = cq.drain(64);
-  CU_ASSERT_TRUE(d.error && d.cqes == 0);
+  CU_ASSERT_TRUE(d.error);
+  EQUAL(d.cqes, 0);
   Completion c[1];
   EQUAL(cq.poll(c), 1);
   EQUAL(c[0].wqe_counter, 15);
@@ -192,7 +193,9 @@ void poll_with_the_send_queue() {
   EQUAL_FATAL(cq.poll(c, sq), 3);
   EQUAL(c[0].wr_id, 100);
   EQUAL(c[1].wr_id, 102);
-  CU_ASSERT_TRUE(!c[2].of_requester() && c[2].byte_len == 640 && c[2].wr_id == 0);
+  CU_ASSERT_TRUE(!c[2].of_requester());
+  EQUAL(c[2].byte_len, 640);
+  EQUAL(c[2].wr_id, 0);
   EQUAL(sq.credits().value(), 3);
   ring.write_error(CqeOpcode::req_err, prm::Syndrome::remote_access, 4);
   EQUAL_FATAL(cq.poll(c, sq), 1);
@@ -268,7 +271,9 @@ void nothing_in_the_entry() {
   EQUAL(for_each_completion(cq, 2, counters, look), 2);
   EQUAL(for_each_completion(cq, 2, counters, look), 1);
   EQUAL(for_each_completion(cq, 2, counters, look), 0);
-  CU_ASSERT_TRUE(sizes[0] == 0 && sizes[1] == 0 && sizes[2] == 32);
+  EQUAL(sizes[0], 0);
+  EQUAL(sizes[1], 0);
+  EQUAL(sizes[2], 32);
   EQUAL(counters.messages.read(), 1);
   std::byte small[3]{};
   EQUAL(copy_out(inline_data(*ring.slot(2)), small), 3);

@@ -115,12 +115,15 @@ struct List : Ring<Stride> {
 void shared_one_piece() {
   List<32> ring;
   Srq srq{ring.shared(), ring.wr_ids};
-  CU_ASSERT_TRUE(srq.max_pieces() == 1 && srq.room() == 3);
+  EQUAL(srq.max_pieces(), 1);
+  EQUAL(srq.room(), 3);
   CU_ASSERT_TRUE(srq.post(piece, 5));
   EQUAL(std::memcmp(ring.memory.data() + 16, segment, 16), 0);
   EQUAL(ring.head(0)->next_wqe_index.host(), 1);
   EQUAL(ring.record.host(), 0);
-  CU_ASSERT_TRUE(srq.post(piece, 6) && srq.post(piece, 7) && !srq.post(piece, 8));
+  CU_ASSERT_TRUE(srq.post(piece, 6));
+  CU_ASSERT_TRUE(srq.post(piece, 7));
+  CU_ASSERT_TRUE(!srq.post(piece, 8));
   CU_ASSERT_FALSE(srq.post(std::span{&piece, 1}, 8));
   srq.ring();
   EQUAL(ring.record.host(), 3);
@@ -199,10 +202,12 @@ void receives_say_their_lengths(Queue& q, const Memory& memory, std::size_t head
   auto at = [&](uint32_t place) { return memory.data() + place * 64 + head; };
   auto of = [](uint32_t length) { return Sge{piece.address, length, piece.key}; };
   CU_ASSERT_TRUE(q.post(of(two_gib), 1));
-  CU_ASSERT_TRUE(has(at(0), 0) && ends(at(0) + 16));
+  CU_ASSERT_TRUE(has(at(0), 0));
+  CU_ASSERT_TRUE(ends(at(0) + 16));
   const Sge list[3] = {of(0), of(two_gib - 1), of(two_gib)};
   CU_ASSERT_TRUE(q.post(std::span{list}, 2));
-  CU_ASSERT_TRUE(has(at(1), two_gib - 1) && has(at(1) + 16, 0));
+  CU_ASSERT_TRUE(has(at(1), two_gib - 1));
+  CU_ASSERT_TRUE(has(at(1) + 16, 0));
   const uint32_t room = q.room();
   for (uint32_t length : {two_gib + 1, ~0u}) {
     const Sge bad[2] = {piece, of(length)};
@@ -212,7 +217,8 @@ void receives_say_their_lengths(Queue& q, const Memory& memory, std::size_t head
   const Sge many[5] = {piece, piece, piece, piece, piece};
   CU_ASSERT_TRUE(is(q.post(std::span{many}, 3), Refusal::many_pieces, 5, q.max_pieces()));
   EQUAL(q.room(), room);
-  CU_ASSERT_TRUE(q.post(of(0), 3) && ends(at(2)));
+  CU_ASSERT_TRUE(q.post(of(0), 3));
+  CU_ASSERT_TRUE(ends(at(2)));
   while (q.room() != 0) CU_ASSERT_TRUE(q.post(std::span<const Sge>{}, 4));
   CU_ASSERT_TRUE(is(q.post(piece, 5), Refusal::no_room, 1, 0));
 }
@@ -223,7 +229,8 @@ void own_receives_say_their_lengths() {
   receives_say_their_lengths(rq, ring.memory, 0);
   Ring<16> narrow;
   Rq one{narrow.geometry(), narrow.wr_ids};
-  CU_ASSERT_TRUE(one.post(Sge{1, 0, Lkey{1}}, 5) && ends(narrow.memory.data()));
+  CU_ASSERT_TRUE(one.post(Sge{1, 0, Lkey{1}}, 5));
+  CU_ASSERT_TRUE(ends(narrow.memory.data()));
   const Sge three[3] = {piece, {piece.address, two_gib + 1, piece.key}, piece};
   const uint64_t ids[3] = {1, 2, 3};
   EQUAL(one.post_burst(three, ids), 1);

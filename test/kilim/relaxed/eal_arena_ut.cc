@@ -53,7 +53,8 @@ void kept() {
     EQUAL_FATAL(b.make(r, static_cast<uint64_t>(i) * 8192), Answer::done);
     b.end(r);
   }
-  CU_ASSERT_TRUE(b.memory.registered == 1 && b.memory.deregistered == 0);
+  EQUAL(b.memory.registered, 1);
+  EQUAL(b.memory.deregistered, 0);
 }
 
 // The event is called by hand: without hugepages EAL has none.

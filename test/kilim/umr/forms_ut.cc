@@ -27,7 +27,9 @@ void memory_is_a_ring() {
   const uint64_t first = region(0, 0).iova + 2048;
   EQUAL(memory.capacity_octowords(), 5 * 128);
   const StoredList a = memory.allocate(128);
-  CU_ASSERT_TRUE(a.address == first && a.key == Lkey{77} && a.octowords == 128);
+  EQUAL(a.address, first);
+  EQUAL(a.key, Lkey{77});
+  EQUAL(a.octowords, 128);
   CU_ASSERT_PTR_EQUAL(a.memory, area.data() + 2048);
   const uint64_t until_a = memory.allocated();
   const StoredList b = memory.allocate(129);  // two units
@@ -120,7 +122,8 @@ void strided_on_demand() {
   CU_ASSERT_TRUE(umr_strided_view(c, context, r, v, {}).ok());
   for (uint32_t i = 0; i < 4; i++) {
     const prm::Klm k = entry(q.sq.geometry(), at, i);
-    CU_ASSERT_TRUE(k.byte_count.host() == 64 && k.mkey.host() == 0x700);
+    EQUAL(k.byte_count.host(), 64);
+    EQUAL(k.mkey.host(), 0x700);
     EQUAL(k.address.host(), 0x1000 + 256 * i);
   }
   r.max_entries = 3;
@@ -152,7 +155,9 @@ void fixed_refusals() {
   FixedView v;
   std::array<Piece, 3> pages{{{0, 4096, Lkey{1}}, {0, 4096, Lkey{1}}, {0, 5, Lkey{1}}}};
   CU_ASSERT_TRUE(is(fixed_view(pages, 11, v), Refusal::wrong_size, 11, 12));
-  CU_ASSERT_TRUE(fixed_view(pages, 12, v).ok() && v.length == 8197 && v.count == 3);
+  CU_ASSERT_TRUE(fixed_view(pages, 12, v).ok());
+  EQUAL(v.length, 8197);
+  EQUAL(v.count, 3);
   pages[1].length = 4095;
   CU_ASSERT_TRUE(is(fixed_view(pages, 12, v), Refusal::wrong_size, 4095, 4096));
   CU_ASSERT_TRUE(is(fixed_view({}, 12, v), Refusal::empty, 0, 0));
@@ -208,10 +213,13 @@ void chooses_by_size() {
   auto bound = [&](uint32_t n) {
     return umr_view(c, context, r, View::of(std::span{pieces}.first(n)), {});
   };
-  CU_ASSERT_TRUE(bound(52).ok() && memory.allocated() == 0);
-  CU_ASSERT_TRUE(bound(53).ok() && memory.allocated() == 1);
+  CU_ASSERT_TRUE(bound(52).ok());
+  EQUAL(memory.allocated(), 0);
+  CU_ASSERT_TRUE(bound(53).ok());
+  EQUAL(memory.allocated(), 1);
   context.form = Form::by_pointer;
-  CU_ASSERT_TRUE(bound(1).ok() && memory.allocated() == 2);
+  CU_ASSERT_TRUE(bound(1).ok());
+  EQUAL(memory.allocated(), 2);
   context.form = Form::inline_list;
   CU_ASSERT_TRUE(is(bound(53), Refusal::too_many_inline, 53, 52));
   context = {.limits = all};

@@ -199,7 +199,8 @@ void builders_refuse_alike() {
       EQUAL(wanted.why, bytes == 0 ? Refusal::empty : Refusal::long_piece);
       for (uint32_t way = 1; way < ways; way++) {
         const Outcome o = build(way, c, r, std::span{pieces}.first(n));
-        CU_ASSERT_TRUE(o.why == wanted.why && o.asked == wanted.asked);
+        EQUAL(o.why, wanted.why);
+        EQUAL(o.asked, wanted.asked);
         if (way < 3) CU_ASSERT_TRUE(same(o, wanted));
       }
       pieces[n - 1].length = 64;
@@ -214,7 +215,8 @@ void builders_refuse_alike() {
         CU_ASSERT_TRUE(same(build(way, again, r, std::span{pieces}.first(n)), wanted));
       }
     }
-  CU_ASSERT_TRUE(c.position() == 0 && ring.sq.idle());
+  EQUAL(c.position(), 0);
+  CU_ASSERT_TRUE(ring.sq.idle());
 }
 
 void shapes_want_their_count() {
@@ -223,11 +225,15 @@ void shapes_want_their_count() {
   const std::vector<Piece> pieces(16, Piece{1, 64, Lkey{7}});
   const ListShape shape{{.max_entries = 52}, 16};
   const Outcome o = umr_shape(c, shape, {.key = Lkey{1}}, std::span{pieces}.first(15), {});
-  CU_ASSERT_TRUE(o.why == Refusal::empty && o.asked == 15 && o.limit == 16);
+  EQUAL(o.why, Refusal::empty);
+  EQUAL(o.asked, 15);
+  EQUAL(o.limit, 16);
   for (uint32_t i = 0; i < 2; i++)
     CU_ASSERT_TRUE(umr_shape(c, shape, {.key = Lkey{1}}, std::span{pieces}, {}).ok());
   const Outcome full = umr_shape_chosen(c, shape, {.key = Lkey{1}}, std::span{pieces}, {});
-  CU_ASSERT_TRUE(full.why == Refusal::no_room && full.asked == 6 && full.limit == 4);
+  EQUAL(full.why, Refusal::no_room);
+  EQUAL(full.asked, 6);
+  EQUAL(full.limit, 4);
 }
 
 void patches_alike() {

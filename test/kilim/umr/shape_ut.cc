@@ -44,7 +44,8 @@ void same_by_each_way(std::mt19937_64& random, uint32_t n, uint32_t block) {
   const View view = View::of(pieces);
   ListRequest r = any_request(random);
   const ListShape shape{r, n};
-  CU_ASSERT_TRUE_FATAL(shape.ok() && shape.pieces() == n);
+  CU_ASSERT_TRUE_FATAL(shape.ok());
+  EQUAL_FATAL(shape.pieces(), n);
   if (r.has_start) r.start = random();
   const UmrWr wr{.id = n, .flags = queue::WrFlags::signalled};
   Ring a, b, on_the_spot;
@@ -59,7 +60,8 @@ void same_by_each_way(std::mt19937_64& random, uint32_t n, uint32_t block) {
   ca.commit();
   cb.commit();
   cs.commit();
-  CU_ASSERT_TRUE(a.memory == on_the_spot.memory && a.doorbell == on_the_spot.doorbell);
+  EQUAL(a.memory, on_the_spot.memory);
+  EQUAL(a.doorbell, on_the_spot.doorbell);
   EQUAL_FATAL(std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()), 0);
   EQUAL(a.record.host(), b.record.host());
   EQUAL(a.sq.credits().value(), b.sq.credits().value());
@@ -97,7 +99,9 @@ void no_room() {
   CU_ASSERT_TRUE(umr_shape(c, shape, {.key = Lkey{1}}, view, {}).ok());
   CU_ASSERT_TRUE(umr_shape(c, shape, {.key = Lkey{1}}, view, {}).ok());
   const Outcome o = umr_shape(c, shape, {.key = Lkey{1}}, view, {});
-  CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 15 && o.limit == 2);
+  EQUAL(o.why, Refusal::no_room);
+  EQUAL(o.asked, 15);
+  EQUAL(o.limit, 2);
 }
 
 // A view with a piece that none may hold is empty: what lay in the ring is not sent in its place.
@@ -109,7 +113,9 @@ void bad_view() {
     const std::array<Piece, 2> pieces{{{1, 64, Lkey{1}}, {1, bytes, Lkey{1}}}};
     const Outcome o = umr_shape(c, shape, {.key = Lkey{1}}, View::of(pieces), {});
     const Refusal why = bytes == 0 ? Refusal::empty : Refusal::long_piece;
-    CU_ASSERT_TRUE(o.why == why && o.asked == bytes && o.limit == (bytes == 0 ? 2 : 1u << 31));
+    EQUAL(o.why, why);
+    EQUAL(o.asked, bytes);
+    EQUAL(o.limit, (bytes == 0 ? 2 : 1u << 31));
   }
   c.commit();
   CU_ASSERT_TRUE(ring.sq.idle());
@@ -128,7 +134,8 @@ void bad_pieces() {
       EQUAL(o.asked, bytes);
     }
   c.commit();
-  CU_ASSERT_TRUE(c.position() == 0 && ring.record == be32{0});
+  EQUAL(c.position(), 0);
+  EQUAL(ring.record, be32{0});
   CU_ASSERT_TRUE(std::equal(before.begin(), before.begin() + 16, ring.memory.begin()));
 }
 

@@ -142,21 +142,31 @@ void refusals() {
   queue::Sq sq{ring.geometry(4), std::span{ring.wr_ids}.first(4)};
   queue::WqeCursor c{sq};
   Outcome o = umr_list(c, request, first(53), {});
-  CU_ASSERT_TRUE(o.why == Refusal::too_many_inline && o.asked == 53 && o.limit == 52);
+  EQUAL(o.why, Refusal::too_many_inline);
+  EQUAL(o.asked, 53);
+  EQUAL(o.limit, 52);
   o = umr_list(c, request, View{}, {});
   EQUAL(o.why, Refusal::empty);
   ListRequest small = request;
   small.max_entries = 3;
   o = umr_list(c, small, first(4), {});
-  CU_ASSERT_TRUE(o.why == Refusal::over_key && o.asked == 4 && o.limit == 3);
+  EQUAL(o.why, Refusal::over_key);
+  EQUAL(o.asked, 4);
+  EQUAL(o.limit, 3);
   // More than a WQE holds inline as well: no other form helps this key.
   o = umr_list(c, small, first(53), {});
-  CU_ASSERT_TRUE(o.why == Refusal::over_key && o.asked == 53 && o.limit == 3);
+  EQUAL(o.why, Refusal::over_key);
+  EQUAL(o.asked, 53);
+  EQUAL(o.limit, 3);
   o = umr_list(c, request, first(9), {});
-  CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 5 && o.limit == 4);
+  EQUAL(o.why, Refusal::no_room);
+  EQUAL(o.asked, 5);
+  EQUAL(o.limit, 4);
   CU_ASSERT_TRUE(umr_list(c, request, first(4), {}).ok());
   o = local_invalidate(c, request.key, {});
-  CU_ASSERT_TRUE(o.why == Refusal::no_room && o.asked == 2 && o.limit == 1);
+  EQUAL(o.why, Refusal::no_room);
+  EQUAL(o.asked, 2);
+  EQUAL(o.limit, 1);
   EQUAL(std::strcmp(text(Refusal::over_key), "the view has more pieces than the key has entries"),
         0);
 }
@@ -210,7 +220,9 @@ void an_entry_spans_two_gib_and_no_more() {
     const View bad = View::of(pieces);
     const Patch where{.key = request.key, .max_entries = 4, .first = 0};
     for (const Outcome& o : {umr_list(c, request, bad, {}), patch(c, {}, where, bad, {})}) {
-      CU_ASSERT_TRUE(o.why == Refusal::long_piece && o.asked == bytes && o.limit == 1u << 31);
+      EQUAL(o.why, Refusal::long_piece);
+      EQUAL(o.asked, bytes);
+      EQUAL(o.limit, 1u << 31);
       char said[128];
       describe(o, said);
       CU_ASSERT_PTR_NOT_NULL(std::strstr(said, "2147483648"));

@@ -29,7 +29,8 @@ void collects() {
 
 void overflow() {
   PieceList<2> list;
-  CU_ASSERT_TRUE(list.add(Lkey{1}, 0, 1) && list.add(Lkey{1}, 0, 1));
+  CU_ASSERT_TRUE(list.add(Lkey{1}, 0, 1));
+  CU_ASSERT_TRUE(list.add(Lkey{1}, 0, 1));
   CU_ASSERT_FALSE(list.add(Lkey{1}, 0, 1));
   CU_ASSERT_TRUE(list.add(Lkey{1}, 0, 0));
   EQUAL(list.view().length, 2);
@@ -55,7 +56,8 @@ void splits() {
 void ready_pieces() {
   const Piece good[2] = {{1, 5, Lkey{1}}, {2, 0x80000000, Lkey{2}}};
   const View v = View::of(good);
-  CU_ASSERT_TRUE(v.count == 2 && v.length == 0x80000005);
+  EQUAL(v.count, 2);
+  EQUAL(v.length, 0x80000005);
   const Piece empty[2] = {{1, 5, Lkey{1}}, {2, 0, Lkey{2}}};
   EQUAL(View::of(empty).count, 0);
   const Piece long_one[1] = {{1, 0x80000001, Lkey{1}}};

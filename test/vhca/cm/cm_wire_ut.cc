@@ -149,7 +149,8 @@ void the_engine_wakes_for_the_managers_timers() {
   std::vector<int> fds;
   uint64_t deadline = 0;
   p.w.left.hca->wait_set(fds, deadline);
-  CU_ASSERT(deadline >= before + 3'000'000 && deadline <= now() + 3'000'000);
+  CU_ASSERT(deadline >= before + 3'000'000);
+  CU_ASSERT(deadline <= now() + 3'000'000);
 }
 
 void a_dead_adapter_keeps_its_managers_still() {

@@ -158,7 +158,8 @@ void a_full_wire_delays_and_loses_nothing() {
   EQUAL(c.net.sent(Attribute::dreq), 0);
   EQUAL(c.net.left.agent.tick(c.net.now), 0);
   const uint64_t again = c.net.left.agent.deadline();
-  CU_ASSERT(again > c.net.now && again <= c.net.now + second / 1000);
+  CU_ASSERT(again > c.net.now);
+  CU_ASSERT(again <= c.net.now + second / 1000);
   c.net.left.full = false;
   c.net.now = again;
   c.net.settle();
@@ -176,7 +177,9 @@ void a_rejection_brings_its_reason_and_its_data() {
   net.settle();
   EQUAL_FATAL(net.left.events.size(), 1);
   const Event& e = net.left.events[0];
-  CU_ASSERT(e.kind == EventKind::rejected && e.id == id && e.reason == Reason::no_qp);
+  EQUAL(e.kind, EventKind::rejected);
+  EQUAL(e.id, id);
+  EQUAL(e.reason, Reason::no_qp);
   // Who has not answered the REQ has no id for the peer (cm_format_rej()).
   EQUAL(message_of<RejMad>(net.last()).local_comm_id.host(), 0);
   EQUAL(message_of<RejMad>(net.last()).remote_comm_id.host(), id.value());
@@ -265,7 +268,8 @@ void a_unicast_service_is_resolved() {
   net.settle();
   EQUAL_FATAL(net.right.events.size(), 1);
   const Event& asked = net.right.events[0];
-  CU_ASSERT(asked.kind == EventKind::sidr_request && asked.cookie == 9);
+  EQUAL(asked.kind, EventKind::sidr_request);
+  EQUAL(asked.cookie, 9);
   EQUAL(asked.service_id, service);
   EQUAL(std::memcmp(asked.private_data.bytes.data(), "who", 4), 0);
   must(net.right.agent.answer_resolve(asked.id, {SidrStatus::success, 0x333, 0x1234567, {}, {}},
@@ -273,8 +277,10 @@ void a_unicast_service_is_resolved() {
   net.settle();
   EQUAL_FATAL(net.left.events.size(), 1);
   const Event& e = net.left.events[0];
-  CU_ASSERT(e.kind == EventKind::sidr_answer && e.sidr_status == SidrStatus::success);
-  CU_ASSERT(e.id == id && e.cookie == 8);
+  EQUAL(e.kind, EventKind::sidr_answer);
+  EQUAL(e.sidr_status, SidrStatus::success);
+  EQUAL(e.id, id);
+  EQUAL(e.cookie, 8);
   EQUAL(e.remote_qpn, 0x333);
   EQUAL(e.remote_qkey, 0x1234567);
   EQUAL(net.left.agent.deadline(), UINT64_MAX);

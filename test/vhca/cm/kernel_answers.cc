@@ -42,7 +42,8 @@ class Asked : public vhca::cm::Port, public vhca::cm::Observer {
       must(agent_.listen(service_id_of(PortSpace::tcp, port), *this, port));
   }
   bool send(const Route& r, std::span<const std::byte> m) noexcept override {
-    CU_ASSERT(r.sgid == asked && r.dgid == asker);
+    EQUAL(r.sgid, asked);
+    EQUAL(r.dgid, asker);
     answers_.push_back(describe(m));
     const std::byte kind = m[17];
     if (kind == std::byte{0x11} || kind == std::byte{0x13}) id_ = word(m, 24);

@@ -224,7 +224,8 @@ void the_ip_header_stands_before_the_private_data() {
   read_req(message_of<ReqMad>(m), e);
   EQUAL_FATAL(e.ip.has_value(), true);
   EQUAL(e.ip->source_port, 0x1234);
-  CU_ASSERT(e.ip->source == r.ip->source && e.ip->destination == r.ip->destination);
+  EQUAL(e.ip->source, r.ip->source);
+  EQUAL(e.ip->destination, r.ip->destination);
   EQUAL(e.private_data.count, 56);
   EQUAL(std::memcmp(e.private_data.bytes.data(), "hello", 6), 0);
   // Of another version, or outside the port spaces, it is private data like any other.
@@ -246,8 +247,11 @@ void a_request_is_told_with_all_it_says() {
   net.settle();
   EQUAL_FATAL(net.right.events.size(), 1);
   const Event& e = net.right.events[0];
-  CU_ASSERT(e.kind == EventKind::request && e.id != id && e.cookie == 9);
-  CU_ASSERT(e.route.sgid == gid_of(2) && e.route.dgid == gid_of(1));
+  EQUAL(e.kind, EventKind::request);
+  CU_ASSERT(e.id != id);
+  EQUAL(e.cookie, 9);
+  EQUAL(e.route.sgid, gid_of(2));
+  EQUAL(e.route.dgid, gid_of(1));
   CU_ASSERT(e.route.dmac == mac_of_host(1));
   EQUAL(e.route.flow_label, 0x54321);
   EQUAL(e.route.traffic_class, 0x6a);
@@ -265,7 +269,8 @@ void a_request_is_told_with_all_it_says() {
   EQUAL(e.local_ack_timeout, 19);
   EQUAL(e.local_cm_timeout, 20);
   EQUAL(e.remote_cm_timeout, 19);
-  CU_ASSERT(e.srq && e.flow_control);
+  CU_ASSERT(e.srq);
+  CU_ASSERT(e.flow_control);
   EQUAL(e.private_data.count, 92);
 }
 

@@ -85,7 +85,8 @@ void queue_pair_1_answers_as_a_datagram_of_its_own() {
   h.send(Byhand::packet(), mad_bytes);
   const std::optional<RocePacket> p = h.next();
   EQUAL_FATAL(p.has_value(), true);
-  CU_ASSERT(p->service == roce::Service::ud && p->op == roce::Op::send_only);
+  EQUAL(p->service, roce::Service::ud);
+  EQUAL(p->op, roce::Op::send_only);
   EQUAL(p->dest_qpn, 1);
   EQUAL(p->src_qpn, 1);
   EQUAL(p->qkey, 0x80010000);

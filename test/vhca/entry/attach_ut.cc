@@ -90,7 +90,8 @@ void opens_and_answers() {
 void several_devices_and_detach() {
   Attached* one = attach_named("many0");
   Attached* two = attach_named("many1");
-  CU_ASSERT_FATAL(one != nullptr && two != nullptr);
+  CU_ASSERT_FATAL(one != nullptr);
+  CU_ASSERT_FATAL(two != nullptr);
   CU_ASSERT(one->hca() != two->hca());
   ibv_context* context = open_by_name("many1");
   CU_ASSERT_FATAL(context != nullptr);
@@ -140,7 +141,8 @@ void runs_from_poll() {
     ibv_wc wc{};
     EQUAL(ibv_poll_cq(pair.cq(), 1, &wc), 0);
     for (int i = 0; i < 100 && ibv_poll_cq(pair.cq(), 1, &wc) == 0; i++) attached->poll();
-    CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 100);
+    EQUAL(wc.status, IBV_WC_SUCCESS);
+    EQUAL(wc.wr_id, 100);
     EQUAL(std::memcmp(pair.from(), pair.to(), 100), 0);
     EQUAL(attached->hca()->context.journal->count(Journal::Kind::wqe), 1);
   }
@@ -212,7 +214,9 @@ void two_threads_close_the_last_two_descriptors() {
   const std::size_t opens = open_files::count();
   for (int i = 0; i < 500; i++) {
     const int one = open_uverbs("twice0"), two = ::dup(one);
-    CU_ASSERT_FATAL(one >= 0 && two >= 0 && open_files::count() == opens + 1);
+    CU_ASSERT_FATAL(one >= 0);
+    CU_ASSERT_FATAL(two >= 0);
+    EQUAL_FATAL(open_files::count(), opens + 1);
     std::atomic<int> ready{0}, bad{0};
     const auto close_at_once = [&](int fd) {
       ready++;
@@ -232,7 +236,8 @@ void two_threads_close_the_last_two_descriptors() {
 void close_at_the_limit(bool at_first) {
   const std::size_t opens = open_files::count();
   const int first = open_uverbs("limit0"), second = ::dup(first);
-  CU_ASSERT_FATAL(first >= 0 && second > first);
+  CU_ASSERT_FATAL(first >= 0);
+  CU_ASSERT_FATAL(second > first);
   rlimit before{};
   EQUAL_FATAL(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit lowered = before;
@@ -242,7 +247,8 @@ void close_at_the_limit(bool at_first) {
   const int result = calls::close(first);
   const std::size_t left = open_files::count();
   EQUAL(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  CU_ASSERT(none < 0 && result == 0);
+  CU_ASSERT(none < 0);
+  EQUAL(result, 0);
   EQUAL(left, opens + 1);
   EQUAL(calls::close(second), 0);
   EQUAL(open_files::count(), opens);

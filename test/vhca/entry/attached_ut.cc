@@ -38,7 +38,8 @@ void the_launchers_device_is_used() {
       (*attached)->poll();
       got = ibv_poll_cq(pair.cq(), 1, &wc);
     }
-    CU_ASSERT(got == 1 && wc.status == IBV_WC_SUCCESS);
+    EQUAL(got, 1);
+    EQUAL(wc.status, IBV_WC_SUCCESS);
     EQUAL(std::memcmp(pair.from(), pair.to(), 100), 0);
   }
   (*attached)->detach();

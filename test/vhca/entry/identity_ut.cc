@@ -71,7 +71,8 @@ void files_say_what_ioctls_answer() {
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   const std::string shown = tree->path() + "/class/infiniband/who0";
   const std::string before = line_of(shown + "/ports/1/gids/0");
-  CU_ASSERT(before.size() == 39 && line_of(shown + "/ports/1/gids/1").ends_with(":0017"));
+  EQUAL(before.size(), 39);
+  CU_ASSERT(line_of(shown + "/ports/1/gids/1").ends_with(":0017"));
   auto device = device_list::add(config);
   CU_ASSERT_FATAL(device.ok());
   auto instance = (*device)->instance();
@@ -100,9 +101,11 @@ void two_processes_are_two() {
   const DeviceSpec config = configured(folder);
   auto a = Instance::make(config, Profile{});
   auto b = Instance::make(config, Profile{});
-  CU_ASSERT_FATAL(a.ok() && b.ok());
+  CU_ASSERT_FATAL(a.ok());
+  CU_ASSERT_FATAL(b.ok());
   const Identity one = identity_of((*a)->hca()), other = identity_of((*b)->hca());
-  CU_ASSERT(one.guid != 0 && one.guid != other.guid);
+  CU_ASSERT(one.guid != 0);
+  CU_ASSERT(one.guid != other.guid);
   CU_ASSERT(one.gids.size() == 2 && one.gids[0] != other.gids[0]);
 }
 

@@ -61,7 +61,8 @@ void writes_arrive(ibv_context* context, uint8_t rounds) {
       for (int i = 0; i < 500 && ibv_poll_cq(pair.cq(), 1, &wc) == 0; i++) {
         std::this_thread::sleep_for(1ms);
       }
-      CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 64);
+      EQUAL(wc.status, IBV_WC_SUCCESS);
+      EQUAL(wc.wr_id, 64);
     }
   }
   ibv_close_device(context);
@@ -113,8 +114,10 @@ void works_without_userfaultfd() {
   const ssize_t n = ::read(ends[0], text, sizeof(text) - 1);
   int status = 0;
   EQUAL(::waitpid(child, &status, 0), child);
-  CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  CU_ASSERT(n > 0 && std::strstr(text, "userfaultfd is refused") != nullptr);
+  CU_ASSERT(WIFEXITED(status));
+  EQUAL(WEXITSTATUS(status), 0);
+  CU_ASSERT(n > 0);
+  CU_ASSERT(std::strstr(text, "userfaultfd is refused") != nullptr);
   ::close(ends[0]);
 }
 
@@ -183,7 +186,8 @@ void a_poller_of_its_own_costs_a_bounded_work() {
   {
     RcPair pair(context);
     OwnPoller poller(pair.cq());
-    CU_ASSERT_FATAL(pair.ok() && poller.ok());
+    CU_ASSERT_FATAL(pair.ok());
+    CU_ASSERT_FATAL(poller.ok());
     let_it_sleep();
     const ProgressCounts before = (*attached)->progress_counts();
     for (uint64_t i = 0; i < messages; i++) {
@@ -218,7 +222,8 @@ void it_sleeps_after_so_many_turns() {
   {
     RcPair pair(context);
     OwnPoller poller(pair.cq());
-    CU_ASSERT_FATAL(pair.ok() && poller.ok());
+    CU_ASSERT_FATAL(pair.ok());
+    CU_ASSERT_FATAL(poller.ok());
     for (int round = 0; round < 5; round++) {
       let_it_sleep();
       const ProgressCounts before = (*attached)->progress_counts();
@@ -229,7 +234,8 @@ void it_sleeps_after_so_many_turns() {
         std::this_thread::sleep_for(1ms);
         after = (*attached)->progress_counts();
       }
-      CU_ASSERT(after.sleeps > before.sleeps && after.turns > before.turns);
+      CU_ASSERT(after.sleeps > before.sleeps);
+      CU_ASSERT(after.turns > before.turns);
       CU_ASSERT(after.turns - before.turns <= turns_max);
     }
   }

@@ -76,7 +76,8 @@ void is_a_function_of_the_bus() {
   auto tree = SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
   const DeviceConfig one = device_named("one0", 7), two = device_named("two0", 8);
-  CU_ASSERT_FATAL(tree->add(one, Profile{}).ok() && tree->add(two, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(one, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(two, Profile{}).ok());
   const fs::path classes = tree->path() + "/class";
   const fs::path device = fs::canonical(classes / "infiniband/one0");
   const fs::path function = device.parent_path().parent_path();
@@ -88,14 +89,17 @@ void is_a_function_of_the_bus() {
   EQUAL(fs::canonical(classes / "infiniband/one0/device"), function);
   EQUAL(fs::canonical(classes / "infiniband_verbs/uverbs7/device"), function);
   CU_ASSERT(fs::canonical(classes / "infiniband/two0/device") != function);
-  CU_ASSERT(line_of(function / "vendor") == "0x15b3" && line_of(function / "device") == "0x101d");
+  EQUAL(line_of(function / "vendor"), "0x15b3");
+  EQUAL(line_of(function / "device"), "0x101d");
   EQUAL(line_of(function / "numa_node"), "-1");
   std::ifstream uevent(function / "uevent");
   const std::string text(std::istreambuf_iterator<char>(uevent), {});
   CU_ASSERT(text.find("\nPCI_SLOT_NAME=" + address + "\n") != std::string::npos);
-  CU_ASSERT(!exists(function / "net") && !exists(device / "ports/1/gid_attrs/ndevs"));
+  CU_ASSERT(!exists(function / "net"));
+  CU_ASSERT(!exists(device / "ports/1/gid_attrs/ndevs"));
   tree->remove(one);
-  CU_ASSERT(!exists(function) && exists(classes / "infiniband/two0/device/vendor"));
+  CU_ASSERT(!exists(function));
+  CU_ASSERT(exists(classes / "infiniband/two0/device/vendor"));
   tree->erase();
 }
 
@@ -106,12 +110,14 @@ void shows_the_interface_of_its_wire() {
   wired.attach.wires = {"af_packet:lo+fault:drop:0"};
   second.attach.wires = {"tap:../../../../evil"};
   second.attach.gid = wired.attach.gid = "fd00::1";
-  CU_ASSERT_FATAL(tree->add(wired, Profile{}).ok() && tree->add(second, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(wired, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(second, Profile{}).ok());
   const std::string device = tree->path() + "/class/infiniband/wired";
   EQUAL(line_of(device + "0/device/net/lo/address"), "00:00:00:00:00:00");
   EQUAL(line_of(device + "0/ports/1/gid_attrs/ndevs/0"), "lo");
   EQUAL(line_of(device + "0/ports/1/gid_attrs/ndevs/1"), "lo");
-  CU_ASSERT(!exists(device + "1/device/net") && !exists(device + "1/ports/1/gid_attrs/ndevs"));
+  CU_ASSERT(!exists(device + "1/device/net"));
+  CU_ASSERT(!exists(device + "1/ports/1/gid_attrs/ndevs"));
   tree->erase();
 }
 
@@ -128,8 +134,9 @@ void shows_the_interface_that_was_made_for_it() {
   answered.netdev = "kilim77";
   hidden.tree = tree->path();
   hidden.attach.mac = answered.attach.mac = "02:4b:4c:00:00:09";
-  CU_ASSERT_FATAL(tree->add(shown, Profile{}).ok() && tree->add(hidden, Profile{}).ok() &&
-                  tree->add(answered, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(shown, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(hidden, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(answered, Profile{}).ok());
   const std::string device = tree->path() + "/class/infiniband/net";
   const std::string real = std::to_string(::if_nametoindex("lo"));
   CU_ASSERT(fs::is_symlink(device + "0/device/net/lo"));
@@ -185,7 +192,8 @@ void leftovers_of_the_dead_go() {
   char path[256] = {};
   EQUAL(::read(pipe_fds[0], path, sizeof(path)), sizeof(path));
   ::waitpid(child, nullptr, 0);
-  CU_ASSERT(path[0] == '/' && exists(path));
+  EQUAL(path[0], '/');
+  CU_ASSERT(exists(path));
   auto next = SysfsTree::make();
   CU_ASSERT_FATAL(next.ok());
   CU_ASSERT(!exists(path));
@@ -225,9 +233,11 @@ void nobody_cuts_a_statistic_off() {
 // A number of a process or a descriptor that has become another's, or a file put there by hand.
 void another_file_in_a_statistics_place_is_not_mapped() {
   auto tree = SysfsTree::make(), other = SysfsTree::make();
-  CU_ASSERT_FATAL(tree.ok() && other.ok());
+  CU_ASSERT_FATAL(tree.ok());
+  CU_ASSERT_FATAL(other.ok());
   const DeviceConfig config = device_named("some0", 7);
-  CU_ASSERT_FATAL(tree->add(config, Profile{}).ok() && other->add(config, Profile{}).ok());
+  CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
+  CU_ASSERT_FATAL(other->add(config, Profile{}).ok());
   const std::string name = "devices/some0.port_counters", path = tree->path() + "/" + name;
   constexpr std::size_t bytes = sizeof(uint64_t) * (1 + port_losses.size());
   const auto maps = [&] { return map_file(tree->path(), name, bytes) != nullptr; };

@@ -109,7 +109,8 @@ void segments_have_their_headers_and_checksums() {
     }
     CU_ASSERT(r.far->peek().empty());
     const prm::Cqe c = Rig::poll(q);
-    CU_ASSERT(opcode(c) == ok_opcode && prm::cqe::wqe_opcode::get(c) == tso);
+    EQUAL(opcode(c), ok_opcode);
+    EQUAL(prm::cqe::wqe_opcode::get(c), tso);
     EQUAL(opcode(Rig::poll(q)), prm::CqeOpcode::invalid);
     EQUAL(eth_port_counters(r.hca->eth, 1).tx_packets, frames);
   }

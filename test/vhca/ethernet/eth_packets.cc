@@ -45,7 +45,8 @@ void each_data_segment_is_a_frame_and_the_wqe_has_one_completion() {
     for (const Bytes& f : frames) EQUAL(r.arrived(), f);
     CU_ASSERT(r.far->peek().empty());
     const prm::Cqe c = Rig::poll(q);
-    CU_ASSERT(opcode(c) == ok_opcode && c.wqe_counter.host() == first);
+    EQUAL(opcode(c), ok_opcode);
+    EQUAL(c.wqe_counter.host(), first);
     EQUAL(prm::cqe::wqe_opcode::get(c), many);
     EQUAL(opcode(Rig::poll(q)), prm::CqeOpcode::invalid);
   }
@@ -193,7 +194,9 @@ void a_refused_packet_ends_the_wqe_behind_those_before_it() {
     const prm::Cqe c = Rig::poll(q);
     EQUAL(opcode(c), prm::CqeOpcode::req_err);
     EQUAL(Rig::syndrome(c), row.syndrome);
-    CU_ASSERT(r.arrived() == frame && r.arrived() == frame && r.arrived().empty());
+    EQUAL(r.arrived(), frame);
+    EQUAL(r.arrived(), frame);
+    CU_ASSERT(r.arrived().empty());
     EQUAL(query_qp(*r.hca, q.qpn)->state, QpState::sqe);
   }
 }

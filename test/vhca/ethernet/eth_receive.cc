@@ -54,7 +54,9 @@ void completions_say_what_a_frame_is_and_which_checksums_are_right() {
   Bytes arp(60, std::byte{1});
   put16(arp, 12, 0x0806);
   Seen s = deliver(r, q, arp);
-  CU_ASSERT(s.data == arp && s.checks == 1 && s.types == 0);
+  EQUAL(s.data, arp);
+  EQUAL(s.checks, 1);
+  EQUAL(s.types, 0);
   EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 13);
 }
 
@@ -66,16 +68,20 @@ void a_frame_waits_on_the_wire_for_a_receive_request() {
   for (int i = 0; i < 3; ++i) r.far->send(frame);
   r.run();
   PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_pauses == 1 && c.rx_packets == 0 && c.rx_out_of_buffer == 0);
+  EQUAL(c.rx_pauses, 1);
+  EQUAL(c.rx_packets, 0);
+  EQUAL(c.rx_out_of_buffer, 0);
   std::vector<int> fds;
   uint64_t deadline = ~uint64_t{0};
   r.hca->wait_set(fds, deadline);
-  CU_ASSERT(deadline != ~uint64_t{0} && fds.empty());
+  CU_ASSERT(deadline != ~uint64_t{0});
+  CU_ASSERT(fds.empty());
   for (std::size_t i = 0; i < 3; ++i) r.receive(q, r.room(i), 2048);
   r.run();
   for (int i = 0; i < 3; ++i) EQUAL(opcode(Rig::poll(q)), recv_opcode);
   c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_packets == 3 && c.rx_pauses == 1);
+  EQUAL(c.rx_packets, 3);
+  EQUAL(c.rx_pauses, 1);
   r.hca->wait_set(fds, deadline);
   EQUAL(fds.size(), 1);
 }
@@ -87,7 +93,9 @@ void without_flow_control_such_a_frame_is_dropped_and_counted() {
   for (int i = 0; i < 3; ++i) r.far->send(make_frame({}));
   r.run();
   PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_out_of_buffer == 3 && c.rx_pauses == 0 && c.rx_packets == 0);
+  EQUAL(c.rx_out_of_buffer, 3);
+  EQUAL(c.rx_pauses, 0);
+  EQUAL(c.rx_packets, 0);
 }
 
 // As on a card: the sender's queue goes on however long nobody takes what it sends.
@@ -103,7 +111,8 @@ void who_does_not_receive_stops_no_sender() {
   r.run();
   EQUAL(sent, frames);
   PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_out_of_buffer == frames && c.rx_packets == 0);
+  EQUAL(c.rx_out_of_buffer, frames);
+  EQUAL(c.rx_packets, 0);
   r.receive(q, r.room(0), 2048);
   r.far->send(frame);
   r.run();
@@ -122,7 +131,8 @@ void a_recording_waits_for_receive_requests() {
   CU_ASSERT(create_flow(*r.hca, q.qpn, everything()).ok());
   r.run();
   PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_out_of_buffer == 0 && c.rx_pauses == 1);
+  EQUAL(c.rx_out_of_buffer, 0);
+  EQUAL(c.rx_pauses, 1);
   for (std::size_t i = 0; i < 3; ++i) r.receive(q, r.room(i), 2048);
   r.run();
   EQUAL(eth_port_counters(r.hca->eth, 1).rx_packets, 3);
@@ -172,7 +182,8 @@ void a_recording_goes_back_where_nobody_has_read_it() {
     r.run();
     std::vector<std::size_t> read;
     for (std::size_t i = 0; i < reads; i++) read.push_back(Rig::poll(q).byte_cnt.host());
-    CU_ASSERT(destroy_flow(*r.hca, *rule) == 0 && destroy_qp(*r.hca, q.qpn) == 0);
+    EQUAL(destroy_flow(*r.hca, *rule), 0);
+    EQUAL(destroy_qp(*r.hca, q.qpn), 0);
     return read;
   };
   const std::size_t shortest = make_frame({.payload = 0}).size();
@@ -195,7 +206,9 @@ void a_dead_adapter_takes_no_frame() {
   r.far->send(make_frame({.payload = 200}));
   r.run();
   const PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_packets == 0 && c.rx_out_of_buffer == 0 && c.rx_queue_down == 0);
+  EQUAL(c.rx_packets, 0);
+  EQUAL(c.rx_out_of_buffer, 0);
+  EQUAL(c.rx_queue_down, 0);
 }
 
 void a_frame_longer_than_its_receive_request_is_dropped_alone() {
@@ -209,13 +222,16 @@ void a_frame_longer_than_its_receive_request_is_dropped_alone() {
   r.far->send(next);
   r.run();
   prm::Cqe c = Rig::poll(q);
-  CU_ASSERT(opcode(c) == prm::CqeOpcode::resp_err && Rig::syndrome(c) == 0x01);
+  EQUAL(opcode(c), prm::CqeOpcode::resp_err);
+  EQUAL(Rig::syndrome(c), 0x01);
   EQUAL(r.room(1)[0], std::byte{0});
   EQUAL(query_qp(*r.hca, q.qpn)->state, QpState::rts);
   EQUAL(opcode(Rig::poll(q)), recv_opcode);
   EQUAL(std::memcmp(r.room(2), next.data(), next.size()), 0);
   PortCounters n = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(n.rx_too_long == 1 && n.rx_packets == 1 && n.rx_queue_down == 0);
+  EQUAL(n.rx_too_long, 1);
+  EQUAL(n.rx_packets, 1);
+  EQUAL(n.rx_queue_down, 0);
   CU_ASSERT(r.sink.events.empty());
 }
 
@@ -245,7 +261,8 @@ void a_multicast_frame_is_copied_to_every_queue_that_asks() {
   EQUAL(std::memcmp(r.room(1), frame.data(), frame.size()), 0);
   EQUAL(std::memcmp(r.room(2), frame.data(), frame.size()), 0);
   PortCounters c = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(c.rx_packets == 1 && c.rx_copies == 1);
+  EQUAL(c.rx_packets, 1);
+  EQUAL(c.rx_copies, 1);
 }
 
 void a_queue_with_rules_cannot_be_destroyed() {

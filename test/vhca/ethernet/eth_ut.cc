@@ -35,10 +35,13 @@ void inline_header_inline_data_and_pointers_make_one_frame() {
   r.run();
   EQUAL(r.arrived(), frame);
   prm::Cqe c = Rig::poll(q);
-  CU_ASSERT(opcode(c) == ok_opcode && c.wqe_counter.host() == 0);
+  EQUAL(opcode(c), ok_opcode);
+  EQUAL(c.wqe_counter.host(), 0);
   EQUAL(prm::cqe::wqe_opcode::get(c), 0x0a);
   PortCounters n = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(n.tx_packets == 1 && n.tx_bytes == frame.size() && n.tx_drops == 0);
+  EQUAL(n.tx_packets, 1);
+  EQUAL(n.tx_bytes, frame.size());
+  EQUAL(n.tx_drops, 0);
 }
 
 void checksums_are_computed_where_asked_for() {
@@ -73,7 +76,8 @@ void frames_too_short_or_too_long_are_local_length_errors() {
     r.ring(q);
     r.run();
     prm::Cqe c = Rig::poll(q);
-    CU_ASSERT(opcode(c) == prm::CqeOpcode::req_err && Rig::syndrome(c) == 0x01);
+    EQUAL(opcode(c), prm::CqeOpcode::req_err);
+    EQUAL(Rig::syndrome(c), 0x01);
     EQUAL(Rig::syndrome(Rig::poll(q)), 0x05);
     CU_ASSERT(r.arrived().empty());
     EQUAL(query_qp(*r.hca, q.qpn)->state, QpState::sqe);
@@ -105,7 +109,8 @@ void a_refused_frame_leaves_the_receive_queue_alone() {
   r.send(q, r.room(0), 60);
   r.ring(q);
   r.run();
-  CU_ASSERT(opcode(Rig::poll(q)) == ok_opcode && r.arrived().size() == 60);
+  EQUAL(opcode(Rig::poll(q)), ok_opcode);
+  EQUAL(r.arrived().size(), 60);
 }
 
 void other_opcodes_and_bad_segments_are_refused() {
@@ -147,7 +152,8 @@ void a_full_wire_makes_the_send_queue_wait() {
     while (opcode(Rig::poll(q)) == ok_opcode) ++completed;
     if (sent >= 48 && completed < sent + 24) break;
   }
-  CU_ASSERT(eth_port_counters(r.hca->eth, 1).tx_waits > 0 && completed < sent + 24);
+  CU_ASSERT(eth_port_counters(r.hca->eth, 1).tx_waits > 0);
+  CU_ASSERT(completed < sent + 24);
   int got = 0;
   for (int turn = 0; turn < 2000 && got < sent + 24; ++turn) {
     while (!r.far->peek().empty()) got += r.arrived() == frame;

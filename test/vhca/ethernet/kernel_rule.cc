@@ -147,7 +147,10 @@ void a_kernel_loses_what_a_rule_takes_and_nothing_else() {
       (takes ? taken : left)++;
     }
   }
-  CU_ASSERT(said > 10000 && unsaid > 500 && taken > 9000 && left > 9000);
+  CU_ASSERT(said > 10000);
+  CU_ASSERT(unsaid > 500);
+  CU_ASSERT(taken > 9000);
+  CU_ASSERT(left > 9000);
 }
 
 // Rules of verbs: what they ask for is what a buffer would.
@@ -160,15 +163,19 @@ void a_rule_of_verbs_is_said_too() {
   Bytes f = make_frame({});
   put16(f, l4_of({}) + 2, 80);
   const KernelRule rule = kernel_rule_of(port);
-  CU_ASSERT(rule.why == nullptr && is_taken(rule, f));
+  EQUAL(rule.why, nullptr);
+  CU_ASSERT(is_taken(rule, f));
   put16(f, l4_of({}) + 2, 81);
-  CU_ASSERT(!is_taken(rule, f) && !is_taken(rule, make_frame({.tcp = false})));
+  CU_ASSERT(!is_taken(rule, f));
+  CU_ASSERT(!is_taken(rule, make_frame({.tcp = false})));
   FlowSpec everything, groups, nothing;
   everything.type = FlowSpec::Type::all_default;
   groups.type = FlowSpec::Type::mc_default;
   nothing.has_eth = true;
-  for (const FlowSpec& s : {everything, nothing})
-    CU_ASSERT(is_taken(kernel_rule_of(s), f) && kernel_rule_of(s).why == nullptr);
+  for (const FlowSpec& s : {everything, nothing}) {
+    CU_ASSERT(is_taken(kernel_rule_of(s), f));
+    EQUAL(kernel_rule_of(s).why, nullptr);
+  }
   CU_ASSERT(!is_taken(kernel_rule_of(groups), f));
   CU_ASSERT(is_taken(kernel_rule_of(groups), make_frame({.dst_first = 1})));
 }
@@ -183,7 +190,8 @@ void a_rule_that_cannot_be_said_is_not_said_at_all() {
   missing.buffer_mask[20] = 0xff;  // TCP's source port is 0, or there is none
   for (const FlowSpec& s : {tunnel, part, missing}) {
     const KernelRule rule = kernel_rule_of(s);
-    CU_ASSERT(rule.why != nullptr && rule.matches.empty());
+    CU_ASSERT(rule.why != nullptr);
+    CU_ASSERT(rule.matches.empty());
   }
 }
 

@@ -159,7 +159,8 @@ void rules_of_both_kinds_that_say_the_same_are_one_entry() {
   for (const Pair& p : kinds_of_rules()) {
     if (!p.by_specs) continue;
     Steering s;
-    CU_ASSERT(s.add(&a, p.specs).ok() && s.add(&b, p.buffer).ok());
+    CU_ASSERT(s.add(&a, p.specs).ok());
+    CU_ASSERT(s.add(&b, p.buffer).ok());
     FlowSpec drops = p.buffer;
     drops.drops = true;
     EQUAL(s.add(nullptr, drops).ok(), false);

@@ -195,17 +195,23 @@ void frames_share_a_wqe_in_order() {
   s.post();
   prm::Cqe c = s.arrives(60);
   EQUAL(c.byte_cnt.host(), 1u << 16 | 60u);
-  CU_ASSERT(c.wqe_counter.host() == 0 && c.wqe_id.host() == 0 && s.lies(0, 0));
+  EQUAL(c.wqe_counter.host(), 0);
+  EQUAL(c.wqe_id.host(), 0);
+  CU_ASSERT(s.lies(0, 0));
   c = s.arrives(200);
   EQUAL(c.byte_cnt.host(), 4u << 16 | 200u);
-  CU_ASSERT(c.wqe_counter.host() == 1 && s.lies(0, 64));
+  EQUAL(c.wqe_counter.host(), 1);
+  CU_ASSERT(s.lies(0, 64));
   EQUAL(c.srqn_uidx.host(), 0x55);
   c = s.arrives(192);
   EQUAL(c.byte_cnt.host(), 3u << 16 | 192u);
-  CU_ASSERT(c.wqe_counter.host() == 5 && s.lies(0, 320));
+  EQUAL(c.wqe_counter.host(), 5);
+  CU_ASSERT(s.lies(0, 320));
   c = s.arrives(64);  // the first WQE was used up to its end: no entry between
   EQUAL(c.byte_cnt.host(), 1u << 16 | 64u);
-  CU_ASSERT(c.wqe_counter.host() == 0 && c.wqe_id.host() == 1 && s.lies(1, 0));
+  EQUAL(c.wqe_counter.host(), 0);
+  EQUAL(c.wqe_id.host(), 1);
+  CU_ASSERT(s.lies(1, 0));
 }
 
 void what_does_not_fit_begins_on_the_next_wqe() {
@@ -216,19 +222,25 @@ void what_does_not_fit_begins_on_the_next_wqe() {
   s.arrives(300);
   prm::Cqe c = s.arrives(250);  // four strides, and three are left
   EQUAL(c.byte_cnt.host(), 1u << 31 | 3u << 16);
-  CU_ASSERT(c.wqe_counter.host() == 5 && c.wqe_id.host() == 0);
+  EQUAL(c.wqe_counter.host(), 5);
+  EQUAL(c.wqe_id.host(), 0);
   c = Rig::poll(s.q);
   EQUAL(c.byte_cnt.host(), 4u << 16 | 250u);
-  CU_ASSERT(c.wqe_counter.host() == 0 && c.wqe_id.host() == 1 && s.lies(1, 0));
+  EQUAL(c.wqe_counter.host(), 0);
+  EQUAL(c.wqe_id.host(), 1);
+  CU_ASSERT(s.lies(1, 0));
   // Longer than any WQE: the one in hand and the next one are used up.
   s.post();
   c = s.arrives(600);
   EQUAL(c.byte_cnt.host() >> 16, 1u << 15 | 4u);
   c = Rig::poll(s.q);
-  CU_ASSERT(opcode(c) == prm::CqeOpcode::resp_err && Rig::syndrome(c) == 0x01);
+  EQUAL(opcode(c), prm::CqeOpcode::resp_err);
+  EQUAL(Rig::syndrome(c), 0x01);
   EQUAL(opcode(s.arrives(60)), prm::CqeOpcode::invalid);
   PortCounters n = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(n.rx_packets == 2 && n.rx_too_long == 1 && n.rx_out_of_buffer == 1);
+  EQUAL(n.rx_packets, 2);
+  EQUAL(n.rx_too_long, 1);
+  EQUAL(n.rx_out_of_buffer, 1);
 }
 
 void two_bytes_in_front_count_as_strides_do() {
@@ -240,7 +252,8 @@ void two_bytes_in_front_count_as_strides_do() {
   CU_ASSERT(s.lies(0, 2));
   c = s.arrives(62);
   EQUAL(c.byte_cnt.host(), 1u << 16 | 62u);
-  CU_ASSERT(c.wqe_counter.host() == 2 && s.lies(0, 130));
+  EQUAL(c.wqe_counter.host(), 2);
+  CU_ASSERT(s.lies(0, 130));
 }
 
 void bad_strides_and_strange_numbers_are_refused() {
@@ -262,8 +275,7 @@ void bad_strides_and_strange_numbers_are_refused() {
       {"stride too long", [](RqSpec& q) { q.log_stride_bytes = 14, q.log_strides = 3; }},
       {"few strides", [](RqSpec& q) { q.log_stride_bytes = 6, q.log_strides = 2; }},
       {"many strides", [](RqSpec& q) { q.log_stride_bytes = 6, q.log_strides = 17; }},
-      {"no room for a link",
-       [](RqSpec& q) { q.log_stride_bytes = 6, q.log_strides = 3, q.wqe_shift = 4; }},
+      {"no link", [](RqSpec& q) { q.log_stride_bytes = 6, q.log_strides = 3, q.wqe_shift = 4; }},
       {"no power of two", [](RqSpec& q) { q.wqes = 3; }},
       {"long WQE", [](RqSpec& q) { q.wqe_shift = 10; }},
       {"record", [](RqSpec& q) { q.record = Va{q.record.value() + 1}; }},
@@ -305,11 +317,15 @@ void rules_drop_mark_and_count() {
   r.far->send(four);
   r.run();
   const prm::Cqe c = Rig::poll(q);
-  CU_ASSERT(opcode(c) == recv_opcode && c.byte_cnt.host() == four.size());
+  EQUAL(opcode(c), recv_opcode);
+  EQUAL(c.byte_cnt.host(), four.size());
   EQUAL(prm::cqe::qpn::get(c), 0xabcdef);
-  CU_ASSERT(seen.packets == 1 && seen.bytes == six.size());
+  EQUAL(seen.packets, 1);
+  EQUAL(seen.bytes, six.size());
   PortCounters n = eth_port_counters(r.hca->eth, 1);
-  CU_ASSERT(n.rx_filtered == 1 && n.rx_no_rule == 0 && n.rx_packets == 1);
+  EQUAL(n.rx_filtered, 1);
+  EQUAL(n.rx_no_rule, 0);
+  EQUAL(n.rx_packets, 1);
 }
 
 // PRM "FTE_MATCH_SET_LYR_2_4".
@@ -321,18 +337,27 @@ void headers_lie_where_the_manual_says() {
   auto word = [&m](std::size_t at) { return unsigned{m[at]} << 8 | m[at + 1]; };
   CU_ASSERT(std::memcmp(m.data(), f.data() + 6, 6) == 0);
   CU_ASSERT(std::memcmp(m.data() + 8, f.data(), 6) == 0);
-  CU_ASSERT(word(6) == 0x0800 && word(14) == 0xb123 && m[16] == 6);
+  EQUAL(word(6), 0x0800);
+  EQUAL(word(14), 0xb123);
+  EQUAL(m[16], 6);
   EQUAL(word(18), 0x8000 | 4 << 9 | 0x12);
-  CU_ASSERT(word(20) == get16(f, l4_of(four)) && word(22) == get16(f, l4_of(four) + 2));
-  CU_ASSERT(word(28) == 0 && word(30) == 0 && word(26) >> 8 == 0x50);
+  EQUAL(word(20), get16(f, l4_of(four)));
+  EQUAL(word(22), get16(f, l4_of(four) + 2));
+  EQUAL(word(28), 0);
+  EQUAL(word(30), 0);
+  EQUAL(word(26) >> 8, 0x50);
   CU_ASSERT(std::memcmp(m.data() + 44, f.data() + l3_of(four) + 12, 4) == 0);
   CU_ASSERT(std::memcmp(m.data() + 60, f.data() + l3_of(four) + 16, 4) == 0);
   const FrameSpec six{.ipv6 = true, .tcp = false};
   f = make_frame(six);
   m = outer_headers(f);
-  CU_ASSERT(word(6) == 0x86dd && word(14) == 0 && m[16] == 17 && word(20) == 0);
+  EQUAL(word(6), 0x86dd);
+  EQUAL(word(14), 0);
+  EQUAL(m[16], 17);
+  EQUAL(word(20), 0);
   EQUAL(word(18), 6 << 9);
-  CU_ASSERT(word(28) == get16(f, l4_of(six)) && word(30) == get16(f, l4_of(six) + 2));
+  EQUAL(word(28), get16(f, l4_of(six)));
+  EQUAL(word(30), get16(f, l4_of(six) + 2));
   CU_ASSERT(std::memcmp(m.data() + 32, f.data() + l3_of(six) + 8, 32) == 0);
   f = make_frame({.tcp = false, .fragment = 0x2000});
   EQUAL(outer_headers(f)[18], 0x20 | 4 << 1);
@@ -343,8 +368,7 @@ void rules_by_buffer_take_what_their_mask_names() {
   RawQueue q = r.queue(0);
   FlowSpec rule;
   rule.by_buffer = true;
-  rule.buffer_mask[16] = 0xff;
-  rule.buffer[16] = 17;
+  rule.buffer_mask[16] = 0xff, rule.buffer[16] = 17;
   CU_ASSERT(create_flow(*r.hca, q.qpn, rule).ok());
   r.receive(q, r.room(1), 2000);
   r.receive(q, r.room(2), 2000);

@@ -149,7 +149,8 @@ void tags_are_pushed_and_popped() {
   const Bytes f = make_frame({}), tagged = with_tag(f);
   out.put(0, entry_of(sends).set(0x66, 3, 1).set(0x80, 32, 0x81002064).hit(allow, 1));
   const auto sent = out.walk(f);
-  CU_ASSERT_FATAL(sent.size() == 1 && sent[0].to.qp == nullptr);
+  EQUAL_FATAL(sent.size(), 1);
+  EQUAL_FATAL(sent[0].to.qp, nullptr);
   CU_ASSERT(Bytes(sent[0].frame.begin(), sent[0].frame.end()) == tagged);
   in.put(0, entry_of(receives).set(0xa1, 3, 4).hit(in.to_tir(), 1));
   CU_ASSERT(in.comes(tagged, f) && in.comes(f, f));
@@ -172,7 +173,9 @@ void headers_are_rewritten_and_their_sums() {
     const Bytes g(got[0].frame.begin(), got[0].frame.end());
     EQUAL(get16(g, 26) << 16 | get16(g, 28), 0x0a010203);
     EQUAL(g[22], std::byte(std::to_integer<unsigned>(f[22]) - 1));
-    CU_ASSERT(g[10] == f[4] && g[11] == f[5] && g[9] == f[9]);
+    EQUAL(g[10], f[4]);
+    EQUAL(g[11], f[5]);
+    EQUAL(g[9], f[9]);
     EQUAL(l3_check(g, spec), 0xffff);
     EQUAL(l4_check(g, spec), 0xffff);
   }
@@ -198,7 +201,9 @@ void a_table_of_the_firmware_has_many_destinations() {
     whole += f == tagged && a.to.tag == 9;
     popped += f == plain && a.to.tag == 9;
   }
-  CU_ASSERT(whole == 1 && popped == 1 && bench.count->packets == 1);
+  EQUAL(whole, 1);
+  EQUAL(popped, 1);
+  EQUAL(bench.count->packets, 1);
 }
 
 // Behind an entry that has changed the frame already.
@@ -222,7 +227,8 @@ void destinations_do_not_see_what_others_do() {
     once += f == tagged;
     none += f == plain;
   }
-  CU_ASSERT(once == 1 && none == 2);
+  EQUAL(once, 1);
+  EQUAL(none, 2);
 }
 
 void a_sampler_takes_one_of_so_many() {
@@ -255,16 +261,19 @@ void memory_is_given_out_in_aligned_blocks() {
   for (const uint64_t bytes : {uint64_t{1}, uint64_t{16384}, uint64_t{4097}, uint64_t{32768}}) {
     const Result<IcmBlock> b = area.alloc(bytes);
     CU_ASSERT_FATAL(b.ok());
-    CU_ASSERT(b->bytes >= bytes && b->address % b->bytes == 0);
+    CU_ASSERT(b->bytes >= bytes);
+    EQUAL(b->address % b->bytes, 0);
     for (const IcmBlock& o : blocks)
       CU_ASSERT(b->address + b->bytes <= o.address || o.address + o.bytes <= b->address);
     blocks.push_back(*b);
   }
   EQUAL(area.alloc(32768).error().code, ENOMEM);
   const uint64_t last = blocks[1].address + blocks[1].bytes;
-  CU_ASSERT(area.at(last - 64, 64).size() == 64 && area.at(last - 63, 64).empty());
+  EQUAL(area.at(last - 64, 64).size(), 64);
+  CU_ASSERT(area.at(last - 63, 64).empty());
   area.dealloc(blocks[1]);
-  CU_ASSERT(area.at(last - 64, 64).empty() && area.alloc(16384).ok());
+  CU_ASSERT(area.at(last - 64, 64).empty());
+  CU_ASSERT(area.alloc(16384).ok());
 }
 
 constexpr Case of_software[] = {

@@ -68,12 +68,15 @@ void rules_with_other_masks_are_others() {
   masked.ip.protocol = 6;
   masked.ip_mask.protocol = 0xff;
   Steering by_ip;
-  CU_ASSERT(by_ip.add(&a, ip).ok() && by_ip.add(&b, masked).ok() && by_ip.add(&c, ip).ok());
+  CU_ASSERT(by_ip.add(&a, ip).ok());
+  CU_ASSERT(by_ip.add(&b, masked).ok());
+  CU_ASSERT(by_ip.add(&c, ip).ok());
   CU_ASSERT(goes_to(by_ip, f, {&a, &c}));
   FlowSpec ports = of_ports(6, 5001, 80), half = ports;
   half.ports_mask.src = 0;
   Steering by_ports;
-  CU_ASSERT(by_ports.add(&a, ports).ok() && by_ports.add(&b, half).ok());
+  CU_ASSERT(by_ports.add(&a, ports).ok());
+  CU_ASSERT(by_ports.add(&b, half).ok());
   CU_ASSERT(by_ports.add(&c, ports).ok() && goes_to(by_ports, f, {&a, &c}));
 }
 
@@ -115,14 +118,17 @@ void ports_are_compared_under_their_masks() {
   Steering s;
   FlowSpec half = of_ports(17, 0, 80);
   half.ports_mask.src = 0;
-  CU_ASSERT(s.add(&a, of_ports(6, 5001, 80)).ok() && s.add(&b, half).ok());
+  CU_ASSERT(s.add(&a, of_ports(6, 5001, 80)).ok());
+  CU_ASSERT(s.add(&b, half).ok());
   for (bool six : {false, true}) {
     FrameSpec tcp{.ipv6 = six}, udp{.ipv6 = six, .tcp = false};
-    CU_ASSERT(goes_to(s, make_frame(tcp), {&a}) && goes_to(s, make_frame(udp), {&b}));
+    CU_ASSERT(goes_to(s, make_frame(tcp), {&a}));
+    CU_ASSERT(goes_to(s, make_frame(udp), {&b}));
     Bytes f = make_frame(tcp), g = make_frame(udp);
     put16(f, l4_of(tcp), 5002);
     put16(g, l4_of(udp), 5002);
-    CU_ASSERT(goes_to(s, f, {}) && goes_to(s, g, {&b}));
+    CU_ASSERT(goes_to(s, f, {}));
+    CU_ASSERT(goes_to(s, g, {&b}));
     put16(g, l4_of(udp) + 2, 81);
     CU_ASSERT(goes_to(s, g, {}));
   }

@@ -40,7 +40,8 @@ void a_late_bind_fails_in_its_place() {
     EQUAL_FATAL(done.size(), 4);
     CU_ASSERT(in_order(done) && done[0].op == CqeOpcode::req);
     EQUAL(done[1].syndrome, Syndrome::mw_bind);
-    CU_ASSERT(done[2].syndrome == Syndrome::wr_flush && done[3].syndrome == Syndrome::wr_flush);
+    EQUAL(done[2].syndrome, Syndrome::wr_flush);
+    EQUAL(done[3].syndrome, Syndrome::wr_flush);
     EQUAL(r.rig().state(r.rig().a), QpState::err);
   });
 }
@@ -54,7 +55,8 @@ void of_two_failures_the_second_is_flushed() {
     const std::vector<Completion> done = r.run();
     EQUAL_FATAL(done.size(), 3);
     CU_ASSERT(in_order(done) && done[0].syndrome == Syndrome::mw_bind);
-    CU_ASSERT(done[1].syndrome == Syndrome::wr_flush && done[2].syndrome == Syndrome::wr_flush);
+    EQUAL(done[1].syndrome, Syndrome::wr_flush);
+    EQUAL(done[2].syndrome, Syndrome::wr_flush);
   });
 }
 
@@ -72,7 +74,8 @@ void what_stands_before_a_failure_is_done_first() {
     CU_ASSERT(in_order(done));
     for (std::size_t i = 0; i < 30; i++) EQUAL(done[i].op, CqeOpcode::req);
     EQUAL(done[30].syndrome, Syndrome::remote_access);
-    CU_ASSERT(done[31].syndrome == Syndrome::wr_flush && r.mine(0) == 'a');
+    EQUAL(done[31].syndrome, Syndrome::wr_flush);
+    EQUAL(r.mine(0), 'a');
   });
 }
 
@@ -82,11 +85,14 @@ void a_queue_that_runs_dry_has_nothing_late() {
       OrderRig r(order_of(order), way);
       const uint64_t umrs = r.rig().journal.count(Journal::Kind::umr);
       r.put(r.bind('b').quiet());
-      CU_ASSERT(r.run().empty() && r.rig().journal.count(Journal::Kind::umr) == umrs + 1);
+      CU_ASSERT(r.run().empty());
+      EQUAL(r.rig().journal.count(Journal::Kind::umr), umrs + 1);
       r.put(r.read().quiet());
-      CU_ASSERT(r.run().empty() && r.mine(half_bytes) == 'f');
+      CU_ASSERT(r.run().empty());
+      EQUAL(r.mine(half_bytes), 'f');
       r.put(r.write().quiet());
-      CU_ASSERT(r.run().empty() && r.sent() == 'f');
+      CU_ASSERT(r.run().empty());
+      EQUAL(r.sent(), 'f');
       CU_ASSERT(r.rig().hca->qps.at(r.rig().a.qpn.value())->weak->empty());
     }
   }
@@ -122,7 +128,8 @@ void what_is_late_waits_with_a_message_that_waits() {
     CU_ASSERT_FATAL(c.has_value());
     done.push_back(*c);
   }
-  CU_ASSERT(in_order(done) && done[3].op == CqeOpcode::req && r.sent() == 'b');
+  CU_ASSERT(in_order(done) && done[3].op == CqeOpcode::req);
+  EQUAL(r.sent(), 'b');
 }
 
 void a_reset_forgets_what_is_late() {
@@ -134,14 +141,16 @@ void a_reset_forgets_what_is_late() {
   (void)r.rig().hca->run();
   const Qp& qp = *r.rig().hca->qps.at(r.rig().a.qpn.value());
   CU_ASSERT(!qp.weak->empty());
-  CU_ASSERT(r.rig().to_state(r.rig().a, QpState::reset) == 0 && qp.weak->empty());
+  EQUAL(r.rig().to_state(r.rig().a, QpState::reset), 0);
+  CU_ASSERT(qp.weak->empty());
   TestQp& a = r.rig().a;
   a.pi = a.head = 0;
   std::memset(a.record.data(), 0, 8);
   r.rig().to_rts(a, r.rig().b.qpn);
   r.put(r.write());
   const std::vector<Completion> done = r.run();
-  CU_ASSERT(done.size() == 1 && done[0].op == CqeOpcode::req && r.sent() == 'a');
+  CU_ASSERT(done.size() == 1 && done[0].op == CqeOpcode::req);
+  EQUAL(r.sent(), 'a');
   EQUAL(r.rig().journal.count(Journal::Kind::umr), umrs);
 }
 

@@ -68,7 +68,8 @@ bool read_lands_by_the_bind(OrderRig& r, uint8_t mode) {
   if (&r.rig() != &r.peer()) return holds(with_small, mode);
   r.put(r.bind('b'));
   r.put(r.read(), mode);
-  CU_ASSERT(all_good(r.run(), 2) && r.mine(0) != r.mine(half_bytes));
+  CU_ASSERT(all_good(r.run(), 2));
+  CU_ASSERT(r.mine(0) != r.mine(half_bytes));
   return r.mine(half_bytes) == 'f';
 }
 
@@ -78,7 +79,8 @@ bool write_sees_the_invalidation(OrderRig& r, uint8_t mode) {
   r.put(r.write(), mode);
   const std::vector<Completion> done = r.run();
   EQUAL_FATAL(done.size(), 2);
-  CU_ASSERT(done[0].op == CqeOpcode::req && (r.sent() == 'a' || r.sent() == '-'));
+  EQUAL(done[0].op, CqeOpcode::req);
+  CU_ASSERT(r.sent() == 'a' || r.sent() == '-');
   EQUAL(done[1].op == CqeOpcode::req, r.sent() == 'a');
   return done[1].syndrome == Syndrome::local_prot;
 }
@@ -140,7 +142,8 @@ bool atomic_lands_before_the_bind(OrderRig& r, uint8_t mode) {
   r.put(r.add(1));
   r.put(r.bind('b'), mode);
   const uint64_t before = r.far_word();
-  CU_ASSERT(all_good(r.run(), 2) && r.far_word() != before);
+  CU_ASSERT(all_good(r.run(), 2));
+  CU_ASSERT(r.far_word() != before);
   CU_ASSERT((r.mine(0) == 'f') != (r.mine(half_bytes) == 'f'));
   return r.mine(0) == 'f';
 }
@@ -152,8 +155,10 @@ bool read_lands_before_the_invalidation(OrderRig& r, uint8_t mode) {
   const std::vector<Completion> done = r.run();
   EQUAL_FATAL(done.size(), 2);
   if (done[0].op == CqeOpcode::req) return done[1].op == CqeOpcode::req && r.mine(0) == 'f';
-  CU_ASSERT(done[0].syndrome == Syndrome::local_prot && done[1].syndrome == Syndrome::wr_flush);
-  CU_ASSERT(r.mine(0) == 'a' && r.rig().state(r.rig().a) == QpState::err);
+  EQUAL(done[0].syndrome, Syndrome::local_prot);
+  EQUAL(done[1].syndrome, Syndrome::wr_flush);
+  EQUAL(r.mine(0), 'a');
+  EQUAL(r.rig().state(r.rig().a), QpState::err);
   return false;
 }
 
@@ -161,14 +166,16 @@ template <uint32_t bytes>
 bool write_sends_what_was_read(OrderRig& r, uint8_t mode) {
   r.put(r.read(bytes));
   r.put(r.write(bytes), mode);
-  CU_ASSERT(all_good(r.run(), 2) && r.mine(0) == 'f');
+  CU_ASSERT(all_good(r.run(), 2));
+  EQUAL(r.mine(0), 'f');
   return r.sent() == 'f';
 }
 
 bool write_sends_what_was_fetched_and_added(OrderRig& r, uint8_t mode) {
   r.put(r.add(1));
   r.put(r.write(8), mode);
-  CU_ASSERT(all_good(r.run(), 2) && r.mine(0) == 'f');
+  CU_ASSERT(all_good(r.run(), 2));
+  EQUAL(r.mine(0), 'f');
   return r.sent() == 'f';
 }
 
@@ -205,7 +212,8 @@ bool send_goes_out_before_the_invalidation(OrderRig& r, uint8_t mode) {
   const std::vector<Completion> done = r.run();
   EQUAL_FATAL(done.size(), 2);
   if (done[0].op == CqeOpcode::req) return done[1].op == CqeOpcode::req && r.sent() == 'a';
-  CU_ASSERT(done[0].syndrome == Syndrome::local_prot && r.sent() == '-');
+  EQUAL(done[0].syndrome, Syndrome::local_prot);
+  EQUAL(r.sent(), '-');
   return false;
 }
 
@@ -251,16 +259,21 @@ std::string fates(const char* order, Way way) {
 void weak_is_sometimes_late_as_the_seed_says() {
   for (const Way way : ways) {
     const std::string one = fates("weak:1", way), other = fates("weak:2", way);
-    CU_ASSERT(one == fates("weak:1", way) && one != other);
-    CU_ASSERT(one.find('a') != std::string::npos && one.find('b') != std::string::npos);
+    EQUAL(one, fates("weak:1", way));
+    CU_ASSERT(one != other);
+    CU_ASSERT(one.find('a') != std::string::npos);
+    CU_ASSERT(one.find('b') != std::string::npos);
     EQUAL(fates("strict", way), std::string(32, 'b'));
   }
 }
 
 void orders_have_names() {
-  CU_ASSERT(order_of("strict").strict() && !order_of("weak").strict());
-  CU_ASSERT(order_of("weak:7").seed == 7 && order_of("resend:18446744073709551615").seed == ~0ull);
-  CU_ASSERT(order_of("late-umr").changes == Order::always && order_of("late-umr").answers == 0);
+  CU_ASSERT(order_of("strict").strict());
+  CU_ASSERT(!order_of("weak").strict());
+  EQUAL(order_of("weak:7").seed, 7);
+  EQUAL(order_of("resend:18446744073709551615").seed, ~0ull);
+  EQUAL(order_of("late-umr").changes, Order::always);
+  EQUAL(order_of("late-umr").answers, 0);
   for (const char* bad : {"", "weakly", "weak:", "weak:x", "weak:7x", "weak:-1", "strict:1",
                           "weak:18446744073709551616", ":7", "weak 7"})
     CU_ASSERT(!find_order(bad).ok());

@@ -27,7 +27,8 @@ void sends_go_the_straight_way() {
   for (uint16_t i = 0; i < 3; i++) {
     const std::optional<Completion> c = s.rig.cq_b.poll();
     CU_ASSERT_FATAL(c.has_value());
-    CU_ASSERT(c->op == CqeOpcode::resp_send && c->qpn == s.rig.b.qpn.value());
+    EQUAL(c->op, CqeOpcode::resp_send);
+    EQUAL(c->qpn, s.rig.b.qpn.value());
     EQUAL(c->index, i);
     EQUAL(c->bytes, i < 2 ? 64 : 3);
     EQUAL(c->uidx, 0xb);
@@ -78,7 +79,8 @@ void a_send_needs_room_for_both_entries() {
     while (const std::optional<Completion> c = s.rig.cq_a.poll())
       (c->op == CqeOpcode::req ? sent : received)++;
   }
-  CU_ASSERT(sent == 200 && received == 200);
+  EQUAL(sent, 200);
+  EQUAL(received, 200);
 }
 
 // As the general way says it, and no entry is written over another.
@@ -130,11 +132,14 @@ void atomics_go_the_straight_way() {
         .data(s.src.at(4), 8, s.keys[Side::whole_src]);
   };
   EQUAL(work_of(s, ask(Opcode::atomic_fa, 2, 0)), plain_work);
-  CU_ASSERT(*word == 42 && answer() == 40);
+  EQUAL(*word, 42);
+  EQUAL(answer(), 40);
   EQUAL(work_of(s, ask(Opcode::atomic_cs, 7, 42)), plain_work);
-  CU_ASSERT(*word == 7 && answer() == 42);
+  EQUAL(*word, 7);
+  EQUAL(answer(), 42);
   EQUAL(work_of(s, ask(Opcode::atomic_cs, 9, 42)), plain_work);
-  CU_ASSERT(*word == 7 && answer() == 7);
+  EQUAL(*word, 7);
+  EQUAL(answer(), 7);
   s.rig.a.put(ask(Opcode::atomic_fa, 1, 0));
   EQUAL(s.rig.run_one(s.rig.a, ask(Opcode::atomic_fa, 1, 0)).bytes, 8);
   EQUAL(*word, 9);

@@ -114,7 +114,8 @@ void bound_requests_go_the_straight_way() {
   s.rig.a.put(read.quiet());
   EQUAL(work_of(s, Wqe(Opcode::local_inval, key)), 4 * plain_work);
   const std::byte *from = s.src.data(), *to = s.dst.data();
-  CU_ASSERT(std::memcmp(to + 100, from, 300) == 0 && std::memcmp(to + 400, from + 600, 300) == 0);
+  EQUAL(std::memcmp(to + 100, from, 300), 0);
+  EQUAL(std::memcmp(to + 400, from + 600, 300), 0);
   EQUAL(std::memcmp(to + 700, to + region_bytes - 300, 300), 0);
   EQUAL(std::memcmp(to + 2000, from + 250, 50), 0);
   EQUAL(std::memcmp(to + 2050, from + 600, 50), 0);
@@ -195,7 +196,8 @@ void an_armed_queue_has_its_event() {
 void the_first_request_establishes_the_connection() {
   Side s(9, false);
   (void)s.rig.to_state(s.rig.b, QpState::reset);
-  CU_ASSERT(s.rig.to_init(s.rig.b) == 0 && s.rig.to_rtr(s.rig.b, s.rig.a.qpn) == 0);
+  EQUAL(s.rig.to_init(s.rig.b), 0);
+  EQUAL(s.rig.to_rtr(s.rig.b, s.rig.a.qpn), 0);
   post_three(s);
   EQUAL(s.rig.events.of(4), 1);
 }

@@ -29,7 +29,8 @@ void nops_have_been_read(OrderRig& r, const Wqe& request) {
   for (uint16_t i = behind; i != qp.pi; i++)
     std::memset(qp.sq.data() + std::size_t{i % qp.shape.sq_wqebbs} * 64, 0xee, 64);
   EQUAL(r.settle().size(), 0);
-  CU_ASSERT(c->op == CqeOpcode::req && c->index == first);
+  EQUAL(c->op, CqeOpcode::req);
+  EQUAL(c->index, first);
   EQUAL(r.rig().state(qp), QpState::rts);
   EQUAL(r.rig().hca->qps.at(qp.qpn.value())->sq.ci, qp.pi);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The adapter around its queues: completion events, overrun, memory that goes away, fairness,
-// objects that are in use, a thousand lives, death.
+// objects that are in use, a thousand lives.
 #include <optional>
 
 #include <sys/mman.h>
 
-#include "ut.hh"
+#include "case_tables.hh"
+#include "engine_cases.hh"
 #include "vhca_fixture.hh"
 
 namespace kilim::vhca::test {
@@ -135,8 +136,10 @@ void an_overrun_kills_the_completion_queue() {
   for (int i = 0; i < 5; i++) rig.a.put(Wqe(Opcode::nop));
   rig.a.ring(rig.uar);
   rig.run();
-  CU_ASSERT(rig.events.of(cq_err) == 1 && rig.events.log[0].second == &rig.cq_a);
-  CU_ASSERT(rig.events.of(qp_fatal) == 1 && rig.state(rig.a) == QpState::err);
+  EQUAL(rig.events.of(cq_err), 1);
+  EQUAL(rig.events.log[0].second, &rig.cq_a);
+  EQUAL(rig.events.of(qp_fatal), 1);
+  EQUAL(rig.state(rig.a), QpState::err);
   for (int i = 0; i < 4; i++) EQUAL(rig.cq_a.poll()->index, i);
   CU_ASSERT(!rig.cq_a.poll());
 }
@@ -193,7 +196,8 @@ void memory_that_goes_away_is_an_error_not_a_crash() {
     EQUAL(c.has_value(), loss.want != Syndrome::none);
     CU_ASSERT(!c || c->syndrome == loss.want);
     CU_ASSERT(loss.event == 99 ? rig.events.count == 0 : rig.events.of(loss.event) == 1);
-    CU_ASSERT(rig.state(rig.a) == loss.a && rig.state(rig.b) == loss.b);
+    EQUAL(rig.state(rig.a), loss.a);
+    EQUAL(rig.state(rig.b), loss.b);
     bool payload = loss.what == Gone::local_payload || loss.what == Gone::remote_payload;
     EQUAL(rig.journal.count(Journal::Kind::fault), payload ? 1u : 0u);
   }
@@ -220,34 +224,20 @@ void registration_answers_as_pinning_does() {
   };
   EQUAL(reg(p.at(10), 9000, access::local_write), 0);
   EQUAL(::mprotect(p.data() + 4096, 4096, PROT_READ), 0);
-  CU_ASSERT(reg(p.at(0), 8192, access::local_write) == EFAULT && reg(p.at(0), 8192, 0) == 0);
+  EQUAL(reg(p.at(0), 8192, access::local_write), EFAULT);
+  EQUAL(reg(p.at(0), 8192, 0), 0);
   EQUAL(::mprotect(p.data() + 4096, 4096, PROT_NONE), 0);
   EQUAL(reg(p.at(0), 8192, 0), EFAULT);
   EQUAL(::munmap(p.data() + 12288, 4096), 0);
-  CU_ASSERT(reg(p.at(8192), 4096, 0) == 0 && reg(p.at(8192), 4097, 0) == EFAULT);
-  CU_ASSERT(reg(~0ull - 100, 200, 0) == EINVAL && reg(0x7000'0000'0000'0000, 64, 0) == EFAULT);
-  CU_ASSERT(reg(p.at(0), 0, 0) == EINVAL && reg(p.at(0), 64, access::remote_write) == EINVAL);
+  EQUAL(reg(p.at(8192), 4096, 0), 0);
+  EQUAL(reg(p.at(8192), 4097, 0), EFAULT);
+  EQUAL(reg(~0ull - 100, 200, 0), EINVAL);
+  EQUAL(reg(0x7000'0000'0000'0000, 64, 0), EFAULT);
+  EQUAL(reg(p.at(0), 0, 0), EINVAL);
+  EQUAL(reg(p.at(0), 64, access::remote_write), EINVAL);
   EQUAL(reg(p.at(12288), 64, access::on_demand), 0);
   EQUAL(reg_mr(*rig.hca, {Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code, EINVAL);
   EQUAL(reg_mr(*rig.hca, {rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code, EINVAL);
-}
-
-void objects_in_use_stay() {
-  Rig rig;
-  EQUAL(destroy_cq(*rig.hca, rig.cq_a.cqn), -EBUSY);
-  EQUAL(dealloc_pd(*rig.hca, rig.pd), -EBUSY);
-  EQUAL(rig.hca->uars.free(rig.uar_page), -EBUSY);
-  CU_ASSERT(destroy_qp(*rig.hca, rig.a.qpn) == 0 && destroy_cq(*rig.hca, rig.cq_a.cqn) == 0);
-  CU_ASSERT(destroy_qp(*rig.hca, rig.a.qpn) == -EINVAL &&
-            destroy_cq(*rig.hca, rig.cq_a.cqn) == -EINVAL);
-  Pages p(4096);
-  MrKeys k = rig.reg(p, 0);
-  CU_ASSERT(destroy_qp(*rig.hca, rig.b.qpn) == 0 && destroy_cq(*rig.hca, rig.cq_b.cqn) == 0);
-  EQUAL(dealloc_pd(*rig.hca, rig.pd), -EBUSY);
-  CU_ASSERT(dereg_mr(*rig.hca, index_of(k.lkey)) == 0 &&
-            dereg_mr(*rig.hca, index_of(k.lkey)) == -EINVAL);
-  CU_ASSERT(dealloc_pd(*rig.hca, rig.pd) == 0 && rig.hca->uars.free(rig.uar_page) == 0);
-  CU_ASSERT(rig.hca->uars.free(rig.uar_page) == -EINVAL && dealloc_pd(*rig.hca, rig.pd) == -EINVAL);
 }
 
 void queues_take_turns() {
@@ -301,69 +291,6 @@ void a_queue_goes_with_its_work_pending() {
   CU_ASSERT(!rig.cq_a.poll() && !rig.cq_b.poll());
 }
 
-void a_thousand_lives() {
-  Rig rig;
-  Pages p(8192), ring(8192), record(4096);
-  for (int i = 0; i < 1000; i++) {
-    Pdn pd = *alloc_pd(*rig.hca);
-    const Uar& uar = **rig.hca->uars.alloc();
-    CqSpec cq;
-    cq.buf = p.va();
-    cq.record = record.va();
-    cq.cqe_count = 8;
-    cq.uar_page = uar.index;
-    Cqn cqn = *create_cq(*rig.hca, cq, &rig.events);
-    QpSpec qp;
-    qp.pd = pd;
-    qp.send_cq = qp.recv_cq = cqn;
-    qp.buf = ring.va();
-    qp.record = Va{record.at(64)};
-    qp.sq_wqebbs = 16;
-    qp.rq_wqes = 16;
-    qp.rq_wqe_shift = 4;
-    qp.uar_page = uar.index;
-    Result<Qpn> qpn = create_qp(*rig.hca, qp, &rig.events);
-    CU_ASSERT_FATAL(qpn.ok());
-    MrKeys k = *reg_mr(*rig.hca, {pd, p.va(), 4096, Iova{p.at(0)}, rw_access});
-    uint32_t key = rig.make_key(64);
-    CU_ASSERT(dereg_mr(*rig.hca, MkeyIndex{key >> 8}) == 0 &&
-              dereg_mr(*rig.hca, index_of(k.lkey)) == 0);
-    CU_ASSERT(destroy_qp(*rig.hca, *qpn) == 0 && destroy_cq(*rig.hca, cqn) == 0);
-    CU_ASSERT(rig.hca->uars.free(uar.index) == 0 && dealloc_pd(*rig.hca, pd) == 0);
-  }
-  EQUAL(rig.hca->uars.pages().size(), 2);
-  nop(rig);
-  CU_ASSERT(rig.cq_a.poll().has_value());
-}
-
-void numbers_depend_on_the_seed() {
-  Rig x({.seed = 1}), y({.seed = 2}), z({.seed = 1});
-  CU_ASSERT(x.make_key(4) != y.make_key(4));
-  CU_ASSERT(x.a.qpn != y.a.qpn);
-  EQUAL(z.a.qpn, x.a.qpn);
-}
-
-// A shift that is no size: 1 << 36 must not pass for 16.
-void sizes_of_receive_requests_are_bounded() {
-  Rig rig;
-  QpSpec qp;
-  qp.pd = rig.pd;
-  qp.send_cq = qp.recv_cq = rig.cq_a.cqn;
-  qp.buf = rig.a.rings.va();
-  qp.record = rig.a.record.va();
-  qp.uar_page = rig.uar_page;
-  for (uint32_t shift : {3u, 32u, 36u, 64u, 68u, ~0u}) {
-    qp.rq_wqes = 1;
-    qp.rq_wqe_shift = shift;
-    Result<Qpn> made = create_qp(*rig.hca, qp, &rig.events);
-    CU_ASSERT(!made && made.error().code == EINVAL);
-    qp.rq_wqes = 0;
-    made = create_qp(*rig.hca, qp, &rig.events);
-    CU_ASSERT_FATAL(made.ok());
-    EQUAL(destroy_qp(*rig.hca, *made), 0);
-  }
-}
-
 const kilim::test::Case cases[] = {
     {"a doorbell record without a doorbell is not executed", a_record_alone_is_not_executed},
     {"a doorbell that is stopped on its way is served from the record",
@@ -379,17 +306,16 @@ const kilim::test::Case cases[] = {
      memory_that_goes_away_is_an_error_not_a_crash},
     {"memory may turn read-only", memory_may_turn_read_only},
     {"registration answers as pinning does", registration_answers_as_pinning_does},
-    {"objects in use stay", objects_in_use_stay},
     {"queues take turns", queues_take_turns},
     {"requests complete unexecuted where that is asked", requests_complete_unexecuted_where_asked},
     {"a queue goes with its work pending", a_queue_goes_with_its_work_pending},
-    {"a thousand lives", a_thousand_lives},
-    {"numbers depend on the seed", numbers_depend_on_the_seed},
-    {"sizes of receive requests are bounded", sizes_of_receive_requests_are_bounded},
 };
 
 }  // namespace
 }  // namespace engine_ut
 }  // namespace kilim::vhca::test
 
-KILIM_TEST_SUITE(engine, kilim::vhca::test::engine_ut::cases)
+KILIM_TEST_MAIN(engine) {
+  using namespace kilim::vhca::test;
+  return kilim::test::run_tables("engine", {engine_ut::cases, engine_life_cases()}, argc, argv);
+}

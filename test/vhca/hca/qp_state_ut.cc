@@ -94,7 +94,8 @@ void attributes_out_of_range_are_refused() {
   attr.path_mtu = 6;
   EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.path_mtu = 5;
-  CU_ASSERT(modify_qp(*rig.hca, rig.a.qpn, attr, mask) == 0 && rig.state(rig.a) == QpState::rtr);
+  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), 0);
+  EQUAL(rig.state(rig.a), QpState::rtr);
   attr.cur_state = QpState::rts;
   EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::cur_state), -EINVAL);
   EQUAL(modify_qp(*rig.hca, Qpn{1}, attr, mask), -EINVAL);
@@ -153,11 +154,13 @@ void err_flushes_both_rings_and_what_comes_later() {
     }
   };
   drain();
-  CU_ASSERT(sends == 1 && recvs == 3);
+  EQUAL(sends, 1);
+  EQUAL(recvs, 3);
   rig.a.recv(mem.at(0), 64, key);  // rings no doorbell
   rig.run();
   drain();
-  CU_ASSERT(recvs == 4 && rig.events.count == 0);
+  EQUAL(recvs, 4);
+  EQUAL(rig.events.count, 0);
 }
 
 void sqd_stops_and_says_so() {
@@ -206,8 +209,10 @@ void a_raw_packet_queue_comes_up() {
   s.a.type = QpType::raw_packet;
   s.connect = false;
   Rig rig(s);
-  CU_ASSERT(rig.to_init(rig.a) == 0 && rig.to_rtr(rig.a, Qpn{0}) == 0);
-  CU_ASSERT(rig.to_rts_only(rig.a) == 0 && rig.state(rig.a) == QpState::rts);
+  EQUAL(rig.to_init(rig.a), 0);
+  EQUAL(rig.to_rtr(rig.a, Qpn{0}), 0);
+  EQUAL(rig.to_rts_only(rig.a), 0);
+  EQUAL(rig.state(rig.a), QpState::rts);
 }
 
 const kilim::test::Case cases[] = {

@@ -52,9 +52,11 @@ void copies_move_exactly_their_bytes() {
 void compare_tells_equal_from_different_and_fault() {
   std::vector<std::byte> a(1000, std::byte{1}), b(a);
   bool equal = false;
-  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal) && equal);
+  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal));
+  CU_ASSERT(equal);
   b[999] = std::byte{2};
-  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal) && !equal);
+  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal));
+  CU_ASSERT(!equal);
 }
 
 void atomics_return_what_was_there() {
@@ -93,9 +95,11 @@ void forbidden_memory_is_a_fault_and_read_only_memory_can_be_read() {
 
 void a_file_cut_off_under_its_mapping_is_a_fault() {
   int fd = memfd_create("cut", 0);
-  CU_ASSERT_FATAL(fd >= 0 && ftruncate(fd, 2 * page) == 0);
+  CU_ASSERT_FATAL(fd >= 0);
+  EQUAL_FATAL(ftruncate(fd, 2 * page), 0);
   void* p = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  CU_ASSERT_FATAL(p != MAP_FAILED && ftruncate(fd, page) == 0);
+  CU_ASSERT_FATAL(p != MAP_FAILED);
+  EQUAL_FATAL(ftruncate(fd, page), 0);
   Va second = at(va(p), page);
   EQUAL(reads_done(second), 0);
   EQUAL(writes_done(second), 0);
@@ -209,7 +213,8 @@ void moves_in_line_are_guarded() {
   EQUAL(dma::read_plain(end).length_and_key, 0);
   for (std::size_t n = 32; n <= 64; n++) {
     CU_ASSERT(dma::move_32_to_64(end - n, here, n));
-    CU_ASSERT(p.mem[page - 1] == std::byte{0x22} && p.mem[page - n] == std::byte{0x22});
+    EQUAL(p.mem[page - 1], std::byte{0x22});
+    EQUAL(p.mem[page - n], std::byte{0x22});
     EQUAL(p.mem[page - n - 1], std::byte{0x11});
     CU_ASSERT(!dma::move_32_to_64(end - n + 1, here, n));
     CU_ASSERT(!dma::move_32_to_64(here, end - n + 1, n));
@@ -218,8 +223,12 @@ void moves_in_line_are_guarded() {
   CU_ASSERT(dma::give_64(end - 64, middle, 4, 5));
   uint64_t words[8];
   std::memcpy(words, p.mem + page - 64, sizeof words);
-  CU_ASSERT(words[0] == 0 && words[3] == 0 && words[4] == 0x3333333333333333);
-  CU_ASSERT(words[5] == 0x3333333333333333 && words[6] == 4 && words[7] == 5);
+  EQUAL(words[0], 0);
+  EQUAL(words[3], 0);
+  EQUAL(words[4], 0x3333333333333333);
+  EQUAL(words[5], 0x3333333333333333);
+  EQUAL(words[6], 4);
+  EQUAL(words[7], 5);
   CU_ASSERT(!dma::give_64(end - 56, middle, 4, 5));
   CU_ASSERT(!dma::give_64(end, middle, 4, 5));
 }

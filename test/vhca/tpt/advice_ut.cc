@@ -22,12 +22,16 @@ void advice_brings_pages_in() {
   Mapping m(8 * page);
   uint32_t key = t.reg(m).rkey.value();
   EQUAL(t.advise(prefetch_write, true, m.at(), 4 * page, key), 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
-  CU_ASSERT(t.write(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
+  EQUAL(t.stat(num_prefetch_pages), 4);
+  EQUAL(t.stat(num_prefetches_handled), 1);
+  EQUAL(t.write(m.at(), key, 4 * page), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 0);
   // For reading alone: the first write faults.
   EQUAL(t.advise(prefetch, true, m.at(4 * page), page, key), 0);
-  CU_ASSERT(t.read(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
-  CU_ASSERT(t.write(m.at(4 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+  EQUAL(t.read(m.at(4 * page), key, 16), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 0);
+  EQUAL(t.write(m.at(4 * page), key, 16), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 1);
   EQUAL(t.rig.journal.count(Kind::page_prefetch), 2);
 }
 
@@ -37,9 +41,12 @@ void advice_without_faults_takes_what_is_in_memory() {
   uint32_t key = t.reg(m).rkey.value();
   m.bytes()[page] = 1;
   EQUAL(t.advise(prefetch_no_fault, true, m.at(), 4 * page, key), 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 1);
-  CU_ASSERT(t.read(m.at(page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 0);
-  CU_ASSERT(t.read(m.at(2 * page), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+  EQUAL(t.stat(num_prefetch_pages), 1);
+  EQUAL(t.stat(num_odp_mr_pages), 1);
+  EQUAL(t.read(m.at(page), key, 16), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 0);
+  EQUAL(t.read(m.at(2 * page), key, 16), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 1);
 }
 
 void advice_not_flushed_comes_later() {
@@ -49,15 +56,18 @@ void advice_not_flushed_comes_later() {
   EQUAL(t.advise(prefetch_write, false, m.at(), 4 * page, k.lkey.value()), 0);
   EQUAL(t.stat(num_prefetch_pages), 0);
   t.rig.run();
-  CU_ASSERT(t.stat(num_prefetch_pages) == 4 && t.stat(num_prefetches_handled) == 1);
+  EQUAL(t.stat(num_prefetch_pages), 4);
+  EQUAL(t.stat(num_prefetches_handled), 1);
   // What is out of bounds is nobody's error. The region goes before its turn has come: what names
   // it is done by then.
   EQUAL(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()), 0);
   EQUAL(t.advise(prefetch, false, m.at(), page, k.lkey.value()), 0);
   EQUAL(dereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}), 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 5 && t.stat(num_prefetches_handled) == 2);
+  EQUAL(t.stat(num_prefetch_pages), 5);
+  EQUAL(t.stat(num_prefetches_handled), 2);
   t.rig.run();
-  CU_ASSERT(t.stat(num_mrs_not_found) == 0 && t.stat(num_prefetches_handled) == 2);
+  EQUAL(t.stat(num_mrs_not_found), 0);
+  EQUAL(t.stat(num_prefetches_handled), 2);
 }
 
 // Another region's advice waits on behind it.
@@ -69,9 +79,11 @@ void a_region_that_changes_waits_for_its_advice() {
   EQUAL(t.advise(prefetch_write, false, n.at(), 2 * page, other.lkey.value()), 0);
   MrSpec spec{t.rig.pd, Va{n.at()}, page, Iova{n.at()}, odp_access};
   EQUAL(rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 1 && t.stat(num_odp_mr_pages) == 0);
+  EQUAL(t.stat(num_prefetch_pages), 1);
+  EQUAL(t.stat(num_odp_mr_pages), 0);
   t.rig.run();
-  CU_ASSERT(t.stat(num_prefetch_pages) == 3 && t.stat(num_mrs_not_found) == 0);
+  EQUAL(t.stat(num_prefetch_pages), 3);
+  EQUAL(t.stat(num_mrs_not_found), 0);
 }
 
 void advice_is_refused_as_the_kernel_refuses() {
@@ -106,7 +118,8 @@ void advice_reaches_to_the_end_of_the_last_page() {
   MrSpec spec{t.rig.pd, Va{m.at(8)}, page + 92, Iova{m.at(8)}, odp_access};
   const uint32_t key = reg_mr(*t.rig.hca, spec)->lkey.value();
   EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 8, key), 0);
-  CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_odp_mr_pages) == 2);
+  EQUAL(t.stat(num_prefetch_pages), 2);
+  EQUAL(t.stat(num_odp_mr_pages), 2);
   EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 7, key), -EFAULT);
   EQUAL(t.advise(prefetch_write, true, m.at(7), page, key), -EFAULT);
   EQUAL(t.advise(prefetch_write, true, m.at(2 * page - 1), 0, key), 0);
@@ -131,7 +144,8 @@ void every_element_of_a_list_is_served() {
                  {{m.at(), page, key}, {n.at(page), page, other}, {m.at(4 * page), 3 * page, key}}),
           0);
       t.rig.run();
-      CU_ASSERT(t.stat(num_prefetch_pages) == 5 && t.stat(num_odp_mr_pages) == 5);
+      EQUAL(t.stat(num_prefetch_pages), 5);
+      EQUAL(t.stat(num_odp_mr_pages), 5);
       EQUAL(t.stat(num_prefetches_handled), 1);
       EQUAL(t.rig.journal.count(Kind::page_prefetch), 3);
       EQUAL(t.read(m.at(), key, page), Syndrome::none);
@@ -182,7 +196,8 @@ void advice_that_comes_later_goes_on_behind_a_fault() {
                {{m.at(page), 4 * page, key}, {m.at(2 * page), 2 * page, key}}),
         0);
   t.rig.run();
-  CU_ASSERT(t.stat(num_prefetch_pages) == 2 && t.stat(num_prefetches_handled) == 0);
+  EQUAL(t.stat(num_prefetch_pages), 2);
+  EQUAL(t.stat(num_prefetches_handled), 0);
   EQUAL(t.write(m.at(2 * page), key, 2 * page), Syndrome::none);
   EQUAL(t.stat(num_page_faults), 0);
 }
@@ -210,16 +225,22 @@ void what_advice_brought_in_is_not_pinned_and_may_go() {
     Mapping m(4 * page);
     const uint32_t key = t.reg(m).lkey.value();
     const long locked = kib_of("VmLck"), pinned = kib_of("VmPin");
-    CU_ASSERT(locked >= 0 && pinned >= 0 && in_memory(m) == 0);
+    CU_ASSERT(locked >= 0);
+    CU_ASSERT(pinned >= 0);
+    EQUAL(in_memory(m), 0);
     EQUAL(t.advise(advice, true, m.at(), 4 * page, key), 0);
     EQUAL(in_memory(m), 4);
-    CU_ASSERT(t.read(m.at(), key, 4 * page) == Syndrome::none && t.stat(num_page_faults) == 0);
-    CU_ASSERT(kib_of("VmLck") == locked && kib_of("VmPin") == pinned);
+    EQUAL(t.read(m.at(), key, 4 * page), Syndrome::none);
+    EQUAL(t.stat(num_page_faults), 0);
+    EQUAL(kib_of("VmLck"), locked);
+    EQUAL(kib_of("VmPin"), pinned);
     EQUAL(::madvise(m.bytes() + page, 2 * page, MADV_DONTNEED), 0);
     EQUAL(in_memory(m), 2);
-    CU_ASSERT(t.stat(num_odp_mr_pages) == 2 && t.stat(num_invalidation_pages) == 2);
+    EQUAL(t.stat(num_odp_mr_pages), 2);
+    EQUAL(t.stat(num_invalidation_pages), 2);
     EQUAL(t.read(m.at(page), key, 2 * page), Syndrome::none);
-    CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_page_fault_pages) == 2);
+    EQUAL(t.stat(num_page_faults), 1);
+    EQUAL(t.stat(num_page_fault_pages), 2);
   }
 }
 

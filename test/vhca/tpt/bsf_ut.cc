@@ -53,7 +53,9 @@ void is_refused(const Layout& good, const BadBsf& bad, SignKind kind) {
   shape.len = bytes;
   EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
   const Signature& kept = *rig.hca->keys.at(e.key >> 8)->signature;
-  CU_ASSERT_TRUE(kept.on && kept.mem.kind == kind && kept.mem.block == 512);
+  CU_ASSERT_TRUE(kept.on);
+  EQUAL(kept.mem.kind, kind);
+  EQUAL(kept.mem.block, 512);
 }
 
 void malformed_bsfs_are_refused() {

@@ -49,9 +49,11 @@ void entries_of_fixed_size_need_their_length() {
                                       klm(t.m.at(2 * page), page, t.key)};
   const uint32_t without = t.list(prm::mkc::access_mode_ksm, 2 * page, bare);
   const uint32_t with = t.list(prm::mkc::access_mode_ksm, 2 * page, full);
-  CU_ASSERT_FATAL(without != 0 && with != 0);
+  CU_ASSERT_FATAL(without != 0);
+  CU_ASSERT_FATAL(with != 0);
   EQUAL(t.brings(without, 0, 2 * page, near_rights), protection::handler);
-  CU_ASSERT(t.faults() == 0 && t.stat(num_failed_resolutions) == 1);
+  EQUAL(t.faults(), 0);
+  EQUAL(t.stat(num_failed_resolutions), 1);
   EQUAL(t.brings(with, 0, 2 * page, near_rights), protection::page);
   EQUAL(t.faults(), 2);
   EQUAL(t.brings(with, 0, 2 * page, near_rights), Verdict::done());
@@ -81,10 +83,13 @@ void a_strided_list_is_read_as_plain_entries() {
   const uint32_t k = t.klms(256, blocks);
   CU_ASSERT_FATAL(k != 0);
   // Within a repetition its head stands for a pinned region under key 0x400.
-  CU_ASSERT(t.brings(k, 0, 64, near_rights) == protection::page && t.faults() == 0);
-  CU_ASSERT(t.brings(k, 0, 64, near_rights) == protection::page && t.faults() == 0);
+  EQUAL(t.brings(k, 0, 64, near_rights), protection::page);
+  EQUAL(t.faults(), 0);
+  EQUAL(t.brings(k, 0, 64, near_rights), protection::page);
+  EQUAL(t.faults(), 0);
   // Beyond it the entry is taken for a long one, and the first of its pages comes.
-  CU_ASSERT(t.brings(k, 0, 256, near_rights) == protection::page && t.faults() == 1);
+  EQUAL(t.brings(k, 0, 256, near_rights), protection::page);
+  EQUAL(t.faults(), 1);
   EQUAL(t.brings(k, 0, 64, near_rights), Verdict::done());
   EQUAL(t.brings(k, 0, 256, near_rights), protection::page);
   // Advice knows no lists and helps.
@@ -109,7 +114,8 @@ void segments_are_served_each_on_its_own() {
                                     Segment{0, 100, list, false}};
   const Access need{t.rig.pd, prm::mkey::any_qpn, near_rights, true};
   const Translator& tr = t.rig.hca->context.translator;
-  CU_ASSERT(page_in(tr, {s, need}, 200) == protection::page && t.faults() == 1);
+  EQUAL(page_in(tr, {s, need}, 200), protection::page);
+  EQUAL(t.faults(), 1);
   EQUAL(page_in(tr, {s, need}, 200), Verdict::done());
 }
 
@@ -118,9 +124,11 @@ void keys_of_keys_are_followed() {
   const auto at = [&](uint64_t n, uint32_t bytes) { return klm(t.m.at(n * page), bytes, t.key); };
   const uint32_t a = t.klms(3 * page + 200, {at(0, page), at(1, 2 * page), at(9, 0), at(4, 200)});
   const uint32_t b = t.klms(page + 300, {klm(2 * page + 50, page + 100, a), at(6, 200)});
-  CU_ASSERT_FATAL(a != 0 && b != 0);
+  CU_ASSERT_FATAL(a != 0);
+  CU_ASSERT_FATAL(b != 0);
   // The rest of the third page, 150 bytes of the fifth, 60 of the seventh.
-  CU_ASSERT(t.brings(b, 0, page + 160, near_rights) == protection::page && t.faults() == 3);
+  EQUAL(t.brings(b, 0, page + 160, near_rights), protection::page);
+  EQUAL(t.faults(), 3);
   for (const uint64_t there : {2, 4, 6})
     EQUAL(t.brings(t.key, t.m.at(there * page), 1, near_rights), Verdict::done());
   EQUAL(t.brings(t.key, t.m.at(page), 1, near_rights), protection::page);

@@ -34,7 +34,8 @@ namespace {
 // Each of the ways below takes a page out of the table; the next access brings it in again.
 void expect_fresh_fault(Bench& t, uint64_t at, uint32_t key, uint64_t pages_gone) {
   CU_ASSERT_FATAL(at != 0);
-  CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_invalidation_pages) == pages_gone);
+  EQUAL(t.stat(num_invalidations), 1);
+  EQUAL(t.stat(num_invalidation_pages), pages_gone);
   uint64_t before = t.stat(num_page_faults);
   EQUAL(t.write(at, key, 64), Syndrome::none);
   EQUAL(t.stat(num_page_faults), before + 1);
@@ -59,7 +60,8 @@ void unmapping_invalidates_and_what_is_mapped_there_next_is_reached() {
   uint32_t key = t.reg(m).rkey.value();
   EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   ::munmap(m.pointer(), 2 * page);
-  CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 0);
+  EQUAL(t.stat(num_invalidations), 1);
+  EQUAL(t.stat(num_odp_mr_pages), 0);
   void* again = ::mmap(m.pointer(), 2 * page, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   EQUAL_FATAL(again, m.pointer());
@@ -114,7 +116,8 @@ void fork_invalidates_everything() {
 void a_files_mapping_is_told_by_calls() {
   char name[] = "/var/tmp/kilim-paging-XXXXXX";
   int fd = ::mkstemp(name);
-  CU_ASSERT_FATAL(fd >= 0 && ::ftruncate(fd, 2 * page) == 0);
+  CU_ASSERT_FATAL(fd >= 0);
+  EQUAL_FATAL(::ftruncate(fd, 2 * page), 0);
   {
     Bench t;
     Mapping m(2 * page, MAP_SHARED, fd);
@@ -136,7 +139,8 @@ void an_invalidation_during_a_fault_starts_it_over() {
   EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   disturbances = 3;
   EQUAL(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key), 0);
-  CU_ASSERT(disturbances == 0 && t.stat(invalidations_faults_contentions) == 3);
+  EQUAL(disturbances, 0);
+  EQUAL(t.stat(invalidations_faults_contentions), 3);
   EQUAL(t.stat(num_odp_mr_pages), 8);
   // A fault that starts over too often is dropped; the requester asks again.
   ::madvise(m.pointer(), m.size(), MADV_DONTNEED);
@@ -144,7 +148,8 @@ void an_invalidation_during_a_fault_starts_it_over() {
   disturbances = 20;
   const uint64_t before = t.stat(num_page_faults);
   EQUAL(t.write(m.at(), key, 8 * page), Syndrome::none);
-  CU_ASSERT(disturbances == 0 && t.stat(invalidations_faults_contentions) == 23);
+  EQUAL(disturbances, 0);
+  EQUAL(t.stat(invalidations_faults_contentions), 23);
   CU_ASSERT(t.stat(num_page_faults) > before + 1);
   EQUAL(std::memcmp(m.bytes(), t.own.data(), 8 * page), 0);
 }
@@ -158,10 +163,12 @@ void a_client_may_close_numbers_that_are_not_its_own() {
   ::close_range(3, ~0u, 0);
   for (int n = 0; n < 64; n++) {
     int ends[2];
-    CU_ASSERT_FATAL(::pipe(ends) == 0 && ::write(ends[1], "a client's", 10) == 10);
+    EQUAL_FATAL(::pipe(ends), 0);
+    EQUAL_FATAL(::write(ends[1], "a client's", 10), 10);
   }
   ::madvise(m.bytes() + page, page, MADV_DONTNEED);
-  CU_ASSERT(t.stat(num_invalidations) == 1 && t.stat(num_odp_mr_pages) == 1);
+  EQUAL(t.stat(num_invalidations), 1);
+  EQUAL(t.stat(num_odp_mr_pages), 1);
   EQUAL(t.write(m.at(page), key, 64), Syndrome::none);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -173,9 +180,10 @@ void a_client_may_close_numbers_that_are_not_its_own() {
   int status = -1;
   CU_ASSERT(::waitpid(child, &status, 0) == child && status == 0);
   char text[10];
-  for (int n = 0; n < 64; n++)
-    CU_ASSERT(::read(3 + 2 * n, text, sizeof text) == 10 &&
-              std::memcmp(text, "a client's", 10) == 0);
+  for (int n = 0; n < 64; n++) {
+    EQUAL(::read(3 + 2 * n, text, sizeof text), 10);
+    EQUAL(std::memcmp(text, "a client's", 10), 0);
+  }
   ::close_range(3, ~0u, 0);
 }
 

@@ -10,11 +10,14 @@ void a_first_access_faults_and_completes() {
   Bench t;
   Mapping m(8 * page);
   uint32_t key = t.reg(m).rkey.value();
-  CU_ASSERT(t.stat(num_odp_mrs) == 1 && t.stat(num_page_faults) == 0);
+  EQUAL(t.stat(num_odp_mrs), 1);
+  EQUAL(t.stat(num_page_faults), 0);
   EQUAL(t.write(m.at(100), key, 2 * page), Syndrome::none);
   EQUAL(std::memcmp(m.bytes() + 100, t.own.data(), 2 * page), 0);
-  CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_page_fault_pages) == 3);
-  CU_ASSERT(t.stat(num_odp_mr_pages) == 3 && t.rig.journal.count(Kind::page_fault) == 1);
+  EQUAL(t.stat(num_page_faults), 1);
+  EQUAL(t.stat(num_page_fault_pages), 3);
+  EQUAL(t.stat(num_odp_mr_pages), 3);
+  EQUAL(t.rig.journal.count(Kind::page_fault), 1);
   EQUAL(t.write(m.at(200), key, page), Syndrome::none);
   EQUAL(t.stat(num_page_faults), 1);
 }
@@ -27,11 +30,13 @@ void the_requesters_own_memory_faults_too() {
   Wqe w(Opcode::rdma_write);
   w.raddr(t.own.at(0), t.ko.rkey.value()).data(m.at(), page, k.lkey.value());
   EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::none);
-  CU_ASSERT(t.own.data()[0] == std::byte{7} && t.stat(num_page_faults) == 1);
+  EQUAL(t.own.data()[0], std::byte{7});
+  EQUAL(t.stat(num_page_faults), 1);
   Wqe r(Opcode::rdma_read);
   r.raddr(t.own.at(0), t.ko.rkey.value()).data(m.at(2 * page), page, k.lkey.value());
   EQUAL(t.rig.run_one(t.rig.a, r).syndrome, Syndrome::none);
-  CU_ASSERT(m.bytes()[2 * page] == 7 && t.stat(num_page_faults) == 2);
+  EQUAL(m.bytes()[2 * page], 7);
+  EQUAL(t.stat(num_page_faults), 2);
 }
 
 void a_receive_buffer_faults() {
@@ -44,7 +49,8 @@ void a_receive_buffer_faults() {
   EQUAL(t.rig.run_one(t.rig.a, w).syndrome, Syndrome::none);
   auto c = t.rig.wait(t.rig.cq_b);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::none && c->bytes == page);
-  CU_ASSERT(t.stat(num_page_faults) == 1 && std::memcmp(m.bytes(), t.own.data(), page) == 0);
+  EQUAL(t.stat(num_page_faults), 1);
+  EQUAL(std::memcmp(m.bytes(), t.own.data(), page), 0);
 }
 
 void an_atomic_faults_on_both_sides() {
@@ -60,7 +66,8 @@ void an_atomic_faults_on_both_sides() {
   std::memcpy(&start, far.bytes() + 8, 8);
   std::memcpy(&old, near.bytes() + 16, 8);
   // The answer is in the host's order: requests of one word are not swapped.
-  CU_ASSERT(start == 42 && (old == 40 || old == __builtin_bswap64(40)));
+  EQUAL(start, 42);
+  CU_ASSERT(old == 40 || old == __builtin_bswap64(40));
   EQUAL(t.stat(num_page_faults), 2);
 }
 
@@ -97,9 +104,11 @@ void an_implicit_region_is_the_whole_address_space() {
   Mapping m(3 * page);
   EQUAL(t.write(m.at(page), k->rkey.value(), page), Syndrome::none);
   EQUAL(std::memcmp(m.bytes() + page, t.own.data(), page), 0);
-  CU_ASSERT(t.stat(num_page_faults) == 1 && t.stat(num_odp_mr_pages) == 1);
+  EQUAL(t.stat(num_page_faults), 1);
+  EQUAL(t.stat(num_odp_mr_pages), 1);
   EQUAL(dereg_mr(*t.rig.hca, MkeyIndex{k->lkey.value() >> 8}), 0);
-  CU_ASSERT(t.stat(num_odp_mr_pages) == 0 && t.stat(num_odp_mrs) == 0);
+  EQUAL(t.stat(num_odp_mr_pages), 0);
+  EQUAL(t.stat(num_odp_mrs), 0);
 }
 
 void memory_that_is_not_there_is_a_protection_error() {
@@ -109,7 +118,8 @@ void memory_that_is_not_there_is_a_protection_error() {
   uint64_t at = m.at();
   m.unmap();
   EQUAL(t.write(at, key, 8), Syndrome::remote_access);
-  CU_ASSERT(t.stat(num_failed_resolutions) == 1 && t.stat(num_page_fault_pages) == 0);
+  EQUAL(t.stat(num_failed_resolutions), 1);
+  EQUAL(t.stat(num_page_fault_pages), 0);
 }
 
 void the_requesters_missing_memory_is_its_own_protection_error() {
@@ -127,7 +137,8 @@ void a_region_without_right_to_write_is_read_only() {
   Bench t;
   Mapping m(2 * page, MAP_PRIVATE | MAP_ANONYMOUS, -1, PROT_READ);
   uint32_t key = t.reg(m, read_only).rkey.value();
-  CU_ASSERT(t.read(m.at(), key, 16) == Syndrome::none && t.stat(num_page_faults) == 1);
+  EQUAL(t.read(m.at(), key, 16), Syndrome::none);
+  EQUAL(t.stat(num_page_faults), 1);
   EQUAL(t.write(m.at(), key, 16), Syndrome::remote_access);
 }
 
@@ -198,9 +209,11 @@ void a_region_registered_anew_has_an_empty_table() {
   EQUAL(t.write(m.at(), k.rkey.value(), 2 * page), Syndrome::none);
   MrSpec spec{t.rig.pd, Va{n.at()}, 2 * page, Iova{n.at()}, odp_access};
   EQUAL(rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
-  CU_ASSERT(t.stat(num_odp_mrs) == 1 && t.stat(num_odp_mr_pages) == 0);
+  EQUAL(t.stat(num_odp_mrs), 1);
+  EQUAL(t.stat(num_odp_mr_pages), 0);
   EQUAL(t.write(n.at(), k.rkey.value(), page), Syndrome::none);
-  CU_ASSERT(t.stat(num_page_faults) == 2 && n.bytes()[0] == 1);
+  EQUAL(t.stat(num_page_faults), 2);
+  EQUAL(n.bytes()[0], 1);
 }
 
 const kilim::test::Case cases[] = {

@@ -192,7 +192,8 @@ class Trial {
 };
 
 void run_trial(End& here, End& there, unsigned rounds, uint64_t seed) {
-  CU_ASSERT_TRUE_FATAL(here.key != 0 && there.key != 0);
+  CU_ASSERT_TRUE_FATAL(here.key != 0);
+  CU_ASSERT_TRUE_FATAL(there.key != 0);
   Trial t{here, there, seed};
   for (unsigned i = 0; i < rounds; i++) CU_ASSERT_TRUE_FATAL(t.round(static_cast<Move>(i % moves)));
   CU_ASSERT_TRUE(t.found() > rounds / 40);

@@ -30,7 +30,8 @@ void goes_on_when_it_is_told(Rig& rig, End& e, uint16_t next) {
   rig.to_state(rig.a, QpState::rts);
   const std::optional<Completion> sent = e.wait();
   CU_ASSERT_TRUE_FATAL(sent.has_value());
-  CU_ASSERT_TRUE(sent->index == next && sent->syndrome == Syndrome::none);
+  EQUAL(sent->index, next);
+  EQUAL(sent->syndrome, Syndrome::none);
   CU_ASSERT_TRUE(rig.wait(rig.cq_b).has_value());
 }
 
@@ -86,7 +87,8 @@ void a_weak_queue_stops_before_what_nobody_reads() {
   rig.to_state(rig.a, QpState::rts);
   const std::optional<Completion> refused = e.wait();
   CU_ASSERT_TRUE_FATAL(refused.has_value());
-  CU_ASSERT_TRUE(refused->index == second && refused->syndrome == Syndrome::local_qp_op);
+  EQUAL(refused->index, second);
+  EQUAL(refused->syndrome, Syndrome::local_qp_op);
 }
 
 void a_queue_on_a_wire_stops_behind_a_wrong_block() {

@@ -52,7 +52,10 @@ void only_fields_of_the_mask_change() {
   shape.tag = 9;
   EQUAL(t.post(umr_wqe(key, shape, {})), Syndrome::none);
   const Mkey& m = *t.rig.hca->keys.at(key >> 8);
-  CU_ASSERT(m.key == key && m.len == 64 && m.start == 0 && !m.free);
+  EQUAL(m.key, key);
+  EQUAL(m.len, 64);
+  EQUAL(m.start, 0);
+  CU_ASSERT(!m.free);
   EQUAL(m.rights, prm::mkey::local_read | prm::mkey::local_write | prm::mkey::remote_read);
 }
 
@@ -126,7 +129,10 @@ void a_refused_umr_changes_nothing() {
     if (got != row.want) std::printf("\n    %s: syndrome %d\n", row.name, static_cast<int>(got));
     EQUAL(got, row.want);
     const Mkey& m = *t.rig.hca->keys.at(key >> 8);
-    CU_ASSERT(m.free && m.len == 0 && m.used == 0 && m.rights == prm::mkey::local_read);
+    CU_ASSERT(m.free);
+    EQUAL(m.len, 0);
+    EQUAL(m.used, 0);
+    EQUAL(m.rights, prm::mkey::local_read);
   }
 }
 
@@ -144,7 +150,9 @@ void a_umr_is_as_long_as_its_segments() {
     if (what == 3) w.bytes[0] = std::byte{1};  // opcode modifier
     EQUAL(b.post(w), Syndrome::local_qp_op);
     const Mkey& m = *b.rig.hca->keys.at(key >> 8);
-    CU_ASSERT(m.free && m.len == 0 && m.used == 0);
+    CU_ASSERT(m.free);
+    EQUAL(m.len, 0);
+    EQUAL(m.used, 0);
   }
 }
 
@@ -181,7 +189,8 @@ void raw_packet_queues_have_no_umr() {
   s.connect = false;
   UmrBench t(s);
   uint32_t key = t.rig.make_key(4);
-  CU_ASSERT(t.rig.to_init(t.rig.a) == 0 && t.rig.to_rtr(t.rig.a, Qpn{0}) == 0);
+  EQUAL(t.rig.to_init(t.rig.a), 0);
+  EQUAL(t.rig.to_rtr(t.rig.a, Qpn{0}), 0);
   EQUAL(t.rig.to_rts_only(t.rig.a), 0);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 64, list), Syndrome::local_qp_op);

@@ -61,14 +61,17 @@ void a_datagram_comes_with_the_header_of_its_packet() {
     CU_ASSERT(good(w.post(datagram(s, to_right(w), 3, n).solicited())));
     std::optional<Completion> c = w.wait(w.right.cq_a);
     CU_ASSERT_FATAL(c.has_value());
-    CU_ASSERT(c->op == prm::CqeOpcode::resp_send_imm && c->imm == 42 && c->solicited);
+    EQUAL(c->op, prm::CqeOpcode::resp_send_imm);
+    EQUAL(c->imm, 42);
+    CU_ASSERT(c->solicited);
     EQUAL(c->bytes, n + header);
     EQUAL(c->rqpn & 0xffffff, w.left.a.qpn.value());
     CU_ASSERT(s.same(3, header, n));
     prm::GrhSeg h;
     std::memcpy(&h, s.far.data(), sizeof(h));
     EQUAL(h.version_class_label.host(), 0x62154321);
-    CU_ASSERT(h.hop_limit == 7 && h.next_header == 17);
+    EQUAL(h.hop_limit, 7);
+    EQUAL(h.next_header, 17);
     EQUAL(h.payload_bytes.host(), 8 + 12 + 8 + 4 + (n + 3) / 4 * 4 + 4);
     EQUAL(std::memcmp(h.sgid, from.data(), 16), 0);
     EQUAL(std::memcmp(h.dgid, to.data(), 16), 0);
@@ -117,7 +120,8 @@ void a_group_hears_on_both_ends() {
   w.left.a.put(datagram(s, all, 0, 100));
   w.left.a.ring(w.left.uar);
   std::optional<Completion> c = w.wait(w.right.cq_a);
-  CU_ASSERT(c.has_value() && c->bytes == 140 && s.same(0, header, 100));
+  CU_ASSERT(c.has_value() && c->bytes == 140);
+  CU_ASSERT(s.same(0, header, 100));
   EQUAL(std::memcmp(s.far.data() + 24, group.data(), 16), 0);
   unsigned sent = 0, received = 0;
   for (int i = 0; i < 2; i++) {
@@ -125,7 +129,8 @@ void a_group_hears_on_both_ends() {
     sent += good(c);
     received += c.has_value() && c->op == prm::CqeOpcode::resp_send_imm && c->bytes == 140;
   }
-  CU_ASSERT(sent == 1 && received == 1);
+  EQUAL(sent, 1);
+  EQUAL(received, 1);
   leave_groups(*w.right.hca, w.right.a.qpn);
   leave_groups(*w.left.hca, w.left.a.qpn);
 }
@@ -183,7 +188,8 @@ void a_failed_send_ends_the_send_queue_alone() {
     CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_prot && c->index == 0);
     c = w.wait(w.left.cq_a);
     CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush);
-    CU_ASSERT(w.left.state(w.left.a) == QpState::sqe && w.left.events.count == 0);
+    EQUAL(w.left.state(w.left.a), QpState::sqe);
+    EQUAL(w.left.events.count, 0);
     c = w.post(message(w, s, true, 500));
     CU_ASSERT(c.has_value() && c->syndrome == Syndrome::wr_flush);
     w.right.a.put(message(w, s, false, 600));

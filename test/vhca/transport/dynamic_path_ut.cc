@@ -23,7 +23,8 @@ void another_key_is_another_connection() {
   Wqe other = Pair::to(t, Opcode::rdma_write, 0, good_key ^ 1)
                   .raddr(p.far.at(0), rkey)
                   .data(p.near.at(100), 100, p.near_key.lkey.value());
-  CU_ASSERT(failed(p.post(ini, other), Syndrome::remote_access) && p.same(0, 0, 100));
+  CU_ASSERT(failed(p.post(ini, other), Syndrome::remote_access));
+  CU_ASSERT(p.same(0, 0, 100));
 }
 
 void another_traffic_class_is_another_connection() {
@@ -36,11 +37,13 @@ void another_traffic_class_is_another_connection() {
   for (std::size_t n = 0; n < 3; n++) {
     Wqe w = p.write(t, n * 100, n * 100, 100, p.far_key.rkey.value());
     w.bytes[16 + offsetof(prm::AvSeg, tclass)] = std::byte{classes[n]};
-    CU_ASSERT(good(p.post(ini, w)) && p.same(n * 100, n * 100, 100));
+    CU_ASSERT(good(p.post(ini, w)));
+    CU_ASSERT(p.same(n * 100, n * 100, 100));
     EQUAL(qp.attr.path.traffic_class, classes[n]);
     sessions[n] = qp.rc->session;
   }
-  CU_ASSERT(sessions[0] == sessions[1] && sessions[1] < sessions[2]);
+  EQUAL(sessions[0], sessions[1]);
+  CU_ASSERT(sessions[1] < sessions[2]);
 }
 
 void an_initiator_receives_nothing() {

@@ -25,7 +25,8 @@ void an_atomic(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pages& 
                 .raddr(memory.at(420'000), remote.rkey.value())
                 .atomic(2, 0)
                 .data(p.near.at(420'000), 8, p.near_key.lkey.value());
-  CU_ASSERT(good(p.post(ini, add)) && *word == 42);
+  CU_ASSERT(good(p.post(ini, add)));
+  EQUAL(*word, 42);
   EQUAL(*reinterpret_cast<uint64_t*>(p.near.data() + 420'000), 40);
 }
 
@@ -40,11 +41,16 @@ void all_operations(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pa
     return std::memcmp(p.near.data() + at, memory.data() + to, n) == 0;
   };
   t.queue.recv(memory.at(300'000), 5000, remote.lkey.value());
-  CU_ASSERT(good(p.post(ini, p.send(t, 20, 4999))) && same(20, 300'000, 4999));
+  CU_ASSERT(good(p.post(ini, p.send(t, 20, 4999))));
+  CU_ASSERT(same(20, 300'000, 4999));
   std::optional<Completion> c = p.w.wait(t.queue.cq);
   CU_ASSERT_FATAL(c.has_value());
-  CU_ASSERT(c->op == prm::CqeOpcode::resp_send_imm && c->bytes == 4999 && c->imm == 3);
-  CU_ASSERT(c->uidx == 0x77 && c->qpn == t.qpn.value() && c->rqpn == ini.qp.qpn.value());
+  EQUAL(c->op, prm::CqeOpcode::resp_send_imm);
+  EQUAL(c->bytes, 4999);
+  EQUAL(c->imm, 3);
+  EQUAL(c->uidx, 0x77);
+  EQUAL(c->qpn, t.qpn.value());
+  EQUAL(c->rqpn, ini.qp.qpn.value());
   CU_ASSERT(good(p.post(ini, with(Opcode::rdma_write, 400'005, 3000))));
   CU_ASSERT(same(400'005, 400'005, 3000));
   t.queue.recv(memory.at(0), 8, remote.lkey.value());
@@ -53,7 +59,8 @@ void all_operations(Pair& p, Initiator& ini, Target& t, const MrKeys& remote, Pa
   CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_wr_imm && c->imm == 9);
   memory.data()[400'007] = std::byte{0x5a};
   CU_ASSERT(good(p.post(ini, with(Opcode::rdma_read, 400'005, 3000))));
-  CU_ASSERT(p.near.data()[400'007] == std::byte{0x5a} && same(400'005, 400'005, 3000));
+  EQUAL(p.near.data()[400'007], std::byte{0x5a});
+  CU_ASSERT(same(400'005, 400'005, 3000));
   an_atomic(p, ini, t, remote, memory);
 }
 
@@ -111,8 +118,8 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
     t.queue.recv(memory.at(600'000), 100, key.lkey.value());
     CU_ASSERT(failed(p.post(ini, p.send(t, 0, 50, good_key ^ 1)), Syndrome::remote_access));
     EQUAL(ini.stands(), QpState::err);
-    CU_ASSERT(!t.queue.cq.poll().has_value() &&
-              query_qp(*where->hca, t.qpn)->state == QpState::rtr);
+    CU_ASSERT(!t.queue.cq.poll().has_value());
+    EQUAL(query_qp(*where->hca, t.qpn)->state, QpState::rtr);
     CU_ASSERT(good(p.post(other, p.send(t, 0, 50))) && p.w.wait(t.queue.cq).has_value());
   }
   EQUAL(p.w.right.events.of(event::qp_access_err), 0);
@@ -135,7 +142,8 @@ void what_a_target_refuses_ends_one_connection() {
           .data(p.near.at(700'000), 2500, p.near_key.lkey.value());
     };
     CU_ASSERT(failed(p.post(foreign, read(0x12345)), Syndrome::remote_access));
-    CU_ASSERT(good(p.post(reader, read(rkey))) && p.same(700'000, 9, 2500));
+    CU_ASSERT(good(p.post(reader, read(rkey))));
+    CU_ASSERT(p.same(700'000, 9, 2500));
   }
   EQUAL(query_qp(*p.w.right.hca, t.qpn)->state, QpState::rtr);
 }
@@ -149,7 +157,8 @@ void a_late_receiver_is_waited_for_and_a_missing_target_is_not() {
   for (int i = 0; i < 50; i++) p.w.settle();
   CU_ASSERT(!patient.cq.poll().has_value());
   p.recv(t, 0, 3000);
-  CU_ASSERT(good(p.w.wait(patient.cq)) && p.same(0, 0, 3000));
+  CU_ASSERT(good(p.w.wait(patient.cq)));
+  CU_ASSERT(p.same(0, 0, 3000));
   CU_ASSERT(failed(p.post(hasty, p.send(t, 0, 10)), Syndrome::rnr_retry_exc));
   Wqe nobody = p.send(t, 0, 10);
   nobody.bytes[27] ^= std::byte{0x40};  // another number
@@ -204,7 +213,8 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   EQUAL(ini.stands(), QpState::rts);
   EQUAL(std::memcmp(p.near.data() + 6000, memory.data() + 806'000, 6000), 0);
   Qp& raw = *p.w.left.hca->qps.at(ini.qp.qpn.value());
-  CU_ASSERT(!raw.failed.remove(1) && raw.failed.remove(2));
+  CU_ASSERT(!raw.failed.remove(1));
+  CU_ASSERT(raw.failed.remove(2));
   CU_ASSERT(good(p.post(ini, write(rkey, 3000), 2)));
   more_streams_fail(p, ini, write(0x4242, 0), write(rkey, 0));
 }
@@ -224,7 +234,8 @@ void short_data_comes_in_a_long_entry() {
   p.recv(t, 0, 4096);
   p.far.data()[0] = std::byte{0xee};
   CU_ASSERT(good(p.post(ini, p.send(t, 64, 60))));
-  CU_ASSERT(p.w.wait(t.queue.cq).has_value() && p.far.data()[0] == std::byte{0xee});
+  CU_ASSERT(p.w.wait(t.queue.cq).has_value());
+  EQUAL(p.far.data()[0], std::byte{0xee});
   EQUAL(std::memcmp(t.queue.cq.memory.data(), p.near.data() + 64, 60), 0);
 }
 

@@ -93,7 +93,8 @@ void a_port_sends_what_it_says() {
   const uint64_t at = near.va().value();
   auto write = [&](Opcode op) { return Wqe(op).raddr(far.va().value(), b.rkey.value()); };
   const Wqe whole = write(Opcode::rdma_write).data(at, gib, a.lkey.value());
-  CU_ASSERT(rig.run_one(rig.a, whole).op == prm::CqeOpcode::req && equal(near, far));
+  EQUAL(rig.run_one(rig.a, whole).op, prm::CqeOpcode::req);
+  CU_ASSERT(equal(near, far));
   for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read, Opcode::send}) {
     for (uint32_t more : {uint32_t{gib} + 1, 0x7fffffffu, 0u}) {  // the last one is 2 GiB
       Wqe w = op == Opcode::send ? Wqe(op) : write(op);
@@ -121,7 +122,8 @@ void loopback_moves_two_gib_in_one_request() {
          b = rig.reg(far.va(), far.bytes(), rw_access);
   fill(near, 1);
   Completion c = rig.run_one(rig.a, rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey));
-  CU_ASSERT(c.op == prm::CqeOpcode::req && equal(near, far));
+  EQUAL(c.op, prm::CqeOpcode::req);
+  CU_ASSERT(equal(near, far));
   Wqe longer = rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey);
   longer.data(near.va().value(), 1, a.lkey.value());
   EQUAL(rig.run_one(rig.a, longer).syndrome, Syndrome::local_length);
@@ -142,15 +144,18 @@ void over_a_wire(uint8_t mtu, uint64_t bytes) {
       if (std::optional<Completion> c = w.left.cq_a.poll()) return c;
     }
   };
-  CU_ASSERT(good(run(rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey))) && equal(near, far));
+  CU_ASSERT(good(run(rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey))));
+  CU_ASSERT(equal(near, far));
   fill(far, 2);
   std::optional<Completion> c = run(rdma(Opcode::rdma_read, near, a.lkey, far, b.rkey));
-  CU_ASSERT(good(c) && c->bytes == bytes && equal(near, far));
+  CU_ASSERT(good(c) && c->bytes == bytes);
+  CU_ASSERT(equal(near, far));
   fill(near, 3);
   w.right.a.recv(far.va().value(), static_cast<uint32_t>(bytes) & 0x7fffffff, b.lkey.value());
   Wqe send(Opcode::send);
   send.data(near.va().value(), static_cast<uint32_t>(bytes) & 0x7fffffff, a.lkey.value());
-  CU_ASSERT(good(run(send)) && equal(near, far));
+  CU_ASSERT(good(run(send)));
+  CU_ASSERT(equal(near, far));
   c = w.wait(w.right.cq_a);
   CU_ASSERT(c.has_value() && c->bytes == bytes);
   CU_ASSERT(good(run(rdma(Opcode::rdma_write, near, a.lkey, far, b.rkey))));

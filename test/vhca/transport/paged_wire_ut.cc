@@ -53,7 +53,8 @@ void an_atomic_faults(WireRig& w, Sides& s) {
       .atomic(5, 0)
       .data(s.near.at(40960), 8, s.near_key.lkey.value());
   EQUAL(outcome(w.post(atomic)), Syndrome::none);
-  CU_ASSERT(s.far.data()[8] == std::byte{5} && faults(w.right) > far_before);
+  EQUAL(s.far.data()[8], std::byte{5});
+  CU_ASSERT(faults(w.right) > far_before);
 }
 
 void every_operation_faults_at_both_ends(const std::string& more) {
@@ -61,15 +62,19 @@ void every_operation_faults_at_both_ends(const std::string& more) {
   Sides s(w);
   s.fill(s.near, 7);
   EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 100, 20000))), Syndrome::none);
-  CU_ASSERT(s.same(100, 20000) && faults(w.left) >= 1 && faults(w.right) >= 1);
+  CU_ASSERT(s.same(100, 20000));
+  CU_ASSERT(faults(w.left) >= 1);
+  CU_ASSERT(faults(w.right) >= 1);
 
   s.fill(s.far, 11);
   ::madvise(s.near.data(), area, MADV_DONTNEED);
   ::madvise(s.far.data() + 8192, 4096, MADV_DONTNEED);
   uint64_t near_before = faults(w.left), far_before = faults(w.right);
   EQUAL(outcome(w.post(s.rdma(Opcode::rdma_read, 100, 20000))), Syndrome::none);
-  CU_ASSERT(s.same(100, 20000) && s.near.data()[101] != std::byte{0});
-  CU_ASSERT(faults(w.left) > near_before && faults(w.right) > far_before);
+  CU_ASSERT(s.same(100, 20000));
+  CU_ASSERT(s.near.data()[101] != std::byte{0});
+  CU_ASSERT(faults(w.left) > near_before);
+  CU_ASSERT(faults(w.right) > far_before);
 
   ::madvise(s.far.data(), area, MADV_DONTNEED);
   far_before = faults(w.right);
@@ -77,7 +82,8 @@ void every_operation_faults_at_both_ends(const std::string& more) {
   Wqe send(Opcode::send);
   send.data(s.near.at(0), 30000, s.near_key.lkey.value());
   EQUAL(outcome(w.post(send)), Syndrome::none);
-  CU_ASSERT(s.same(0, 30000) && faults(w.right) > far_before);
+  CU_ASSERT(s.same(0, 30000));
+  CU_ASSERT(faults(w.right) > far_before);
 
   an_atomic_faults(w, s);
 }
@@ -143,7 +149,8 @@ void a_page_that_is_never_found_is_a_protection_error() {
     write.raddr(s.far.at(0), s.far_key.rkey.value()).data(0, 64, strided_key(w, s));
     requester_of(w).stalls = most_stalls - 3;
     EQUAL(outcome(w.post(write)), Syndrome::local_prot);
-    CU_ASSERT(requester_of(w).stalls == 0 && faults(w.left) == 0);
+    EQUAL(requester_of(w).stalls, 0);
+    EQUAL(faults(w.left), 0);
   }
 }
 
@@ -159,7 +166,8 @@ void a_reset_forgets_how_long_a_queue_waited() {
                    shape.right_psn);
   Sides s(w);
   EQUAL(outcome(w.post(s.rdma(Opcode::rdma_write, 0, 5000))), Syndrome::none);
-  CU_ASSERT(faults(w.left) > 0 && requester_of(w).stalls == 0);
+  CU_ASSERT(faults(w.left) > 0);
+  EQUAL(requester_of(w).stalls, 0);
 }
 
 const Case cases[] = {

@@ -17,13 +17,21 @@ void send_arrives_with_its_immediate() {
   Completion c = t.rig.run_one(
       t.rig.a,
       Wqe(Opcode::send_imm, 0xcafe).data(t.src.at(3), 1000, t.ks.lkey.value()).solicited());
-  CU_ASSERT(c.op == CqeOpcode::req && c.wqe_opcode == 0x0b && c.uidx == 0xa);
+  EQUAL(c.op, CqeOpcode::req);
+  EQUAL(c.wqe_opcode, 0x0b);
+  EQUAL(c.uidx, 0xa);
   std::optional<Completion> r = t.rig.cq_b.poll();
   CU_ASSERT_FATAL(r.has_value());
-  CU_ASSERT(r->op == CqeOpcode::resp_send_imm && r->bytes == 1000 && r->imm == 0xcafe);
-  CU_ASSERT(r->uidx == 0xb && r->rqpn == t.rig.a.qpn.value() && r->solicited);
-  CU_ASSERT(r->qpn == t.rig.b.qpn.value() && r->index == 0);
-  CU_ASSERT(same(t.dst.data(), t.src.data() + 3, 1000) && t.dst.data()[1000] == std::byte{0});
+  EQUAL(r->op, CqeOpcode::resp_send_imm);
+  EQUAL(r->bytes, 1000);
+  EQUAL(r->imm, 0xcafe);
+  EQUAL(r->uidx, 0xb);
+  EQUAL(r->rqpn, t.rig.a.qpn.value());
+  CU_ASSERT(r->solicited);
+  EQUAL(r->qpn, t.rig.b.qpn.value());
+  EQUAL(r->index, 0);
+  CU_ASSERT(same(t.dst.data(), t.src.data() + 3, 1000));
+  EQUAL(t.dst.data()[1000], std::byte{0});
 }
 
 void send_scatters_over_segments() {
@@ -50,7 +58,8 @@ void inline_data_needs_no_key() {
   std::array<std::byte, 37> text;
   text.fill(std::byte{0x77});
   EQUAL(t.rig.run_one(t.rig.a, Wqe(Opcode::send).inlined(text)).op, CqeOpcode::req);
-  CU_ASSERT(t.rig.cq_b.poll()->bytes == 37 && same(t.dst.data(), text.data(), 37));
+  EQUAL(t.rig.cq_b.poll()->bytes, 37);
+  CU_ASSERT(same(t.dst.data(), text.data(), 37));
   Wqe w(Opcode::rdma_write);
   w.raddr(t.dst.at(777), t.kd.rkey.value()).inlined(text);
   EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
@@ -69,7 +78,9 @@ void write_and_read_move_data() {
     Wqe r(Opcode::rdma_read);
     r.raddr(t.dst.at(11), t.kd.rkey.value()).data(t.src.at(2), n, t.ks.lkey.value());
     Completion c = t.rig.run_one(t.rig.a, r);
-    CU_ASSERT(c.op == CqeOpcode::req && c.bytes == n && c.wqe_opcode == 0x10);
+    EQUAL(c.op, CqeOpcode::req);
+    EQUAL(c.bytes, n);
+    EQUAL(c.wqe_opcode, 0x10);
     CU_ASSERT(same(t.src.data() + 2, t.dst.data() + 11, n));
   }
 }
@@ -82,8 +93,11 @@ void write_with_immediate_uses_a_receive_wqe() {
   EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   std::optional<Completion> r = t.rig.cq_b.poll();
   CU_ASSERT_FATAL(r.has_value());
-  CU_ASSERT(r->op == CqeOpcode::resp_wr_imm && r->imm == 99 && r->bytes == 128);
-  CU_ASSERT(same(t.dst.data(), t.src.data(), 128) && t.dst.data()[40000] == std::byte{0});
+  EQUAL(r->op, CqeOpcode::resp_wr_imm);
+  EQUAL(r->imm, 99);
+  EQUAL(r->bytes, 128);
+  CU_ASSERT(same(t.dst.data(), t.src.data(), 128));
+  EQUAL(t.dst.data()[40000], std::byte{0});
 }
 
 uint64_t word(const Pages& p, std::size_t at) {
@@ -101,18 +115,22 @@ void atomics_return_the_old_value() {
   Wqe fa(Opcode::atomic_fa);
   fa.raddr(t.dst.at(64), t.kd.rkey.value()).atomic(23, 0).data(t.src.at(8), 8, t.ks.lkey.value());
   Completion c = t.rig.run_one(t.rig.a, fa);
-  CU_ASSERT(c.op == CqeOpcode::req && c.bytes == 8);
-  CU_ASSERT(word(t.src, 8) == 1000 && word(t.dst, 64) == 1023);
+  EQUAL(c.op, CqeOpcode::req);
+  EQUAL(c.bytes, 8);
+  EQUAL(word(t.src, 8), 1000);
+  EQUAL(word(t.dst, 64), 1023);
   Wqe miss(Opcode::atomic_cs);
   miss.raddr(t.dst.at(64), t.kd.rkey.value()).atomic(5, 4).data(t.src.at(8), 8, t.ks.lkey.value());
   EQUAL(t.rig.run_one(t.rig.a, miss).op, CqeOpcode::req);
-  CU_ASSERT(word(t.src, 8) == 1023 && word(t.dst, 64) == 1023);
+  EQUAL(word(t.src, 8), 1023);
+  EQUAL(word(t.dst, 64), 1023);
   Wqe hit(Opcode::atomic_cs);
   hit.raddr(t.dst.at(64), t.kd.rkey.value())
       .atomic(5, 1023)
       .data(t.src.at(16), 8, t.ks.lkey.value());
   EQUAL(t.rig.run_one(t.rig.a, hit).op, CqeOpcode::req);
-  CU_ASSERT(word(t.src, 16) == 1023 && word(t.dst, 64) == 5);
+  EQUAL(word(t.src, 16), 1023);
+  EQUAL(word(t.dst, 64), 5);
 }
 
 // WQEs of all lengths around the end of a small ring, inline data included.
@@ -135,7 +153,8 @@ void rings_wrap_anywhere(uint32_t cqe_bytes) {
     EQUAL_FATAL(c.op, CqeOpcode::req);
     std::optional<Completion> r = t.rig.cq_b.poll();
     CU_ASSERT_FATAL(r.has_value());
-    CU_ASSERT_FATAL(r->bytes == n && r->index == i);
+    EQUAL_FATAL(r->bytes, n);
+    EQUAL_FATAL(r->index, i);
     CU_ASSERT_FATAL(same(t.dst.data() + at, text.data(), n));
   }
 }
@@ -168,7 +187,8 @@ void unsignaled_wqes_complete_silently() {
   t.rig.a.ring(t.rig.uar);
   t.rig.run();
   std::optional<Completion> c = t.rig.cq_a.poll();
-  CU_ASSERT(c && c->index == 4 && !t.rig.cq_a.poll());
+  CU_ASSERT(c && c->index == 4);
+  CU_ASSERT(!t.rig.cq_a.poll());
   CU_ASSERT(same(t.dst.data() + 192, t.src.data(), 64));
 }
 
@@ -191,13 +211,15 @@ void the_first_message_establishes_communication() {
   s.connect = false;
   Bench t(s);
   t.rig.to_rts(t.rig.a, t.rig.b.qpn);
-  CU_ASSERT(t.rig.to_init(t.rig.b) == 0 && t.rig.to_rtr(t.rig.b, t.rig.a.qpn) == 0);
+  EQUAL(t.rig.to_init(t.rig.b), 0);
+  EQUAL(t.rig.to_rtr(t.rig.b, t.rig.a.qpn), 0);
   for (int i = 0; i < 2; i++) {
     Wqe w(Opcode::rdma_write);
     w.raddr(t.dst.at(0), t.kd.rkey.value()).data(t.src.at(0), 8, t.ks.lkey.value());
     EQUAL(t.rig.run_one(t.rig.a, w).op, CqeOpcode::req);
   }
-  CU_ASSERT(t.rig.events.of(4) == 1 && t.rig.events.log[0].second == &t.rig.b);
+  EQUAL(t.rig.events.of(4), 1);
+  EQUAL(t.rig.events.log[0].second, &t.rig.b);
 }
 
 const kilim::test::Case cases[] = {

@@ -18,8 +18,8 @@ void a_write_shorter_than_it_said_is_refused() {
   std::optional<RocePacket> p = h.next();
   while (p.has_value() && p->ack_kind == roce::aeth::ack) p = h.next();
   CU_ASSERT_FATAL(p.has_value());
-  CU_ASSERT(p->ack_kind == roce::aeth::nak &&
-            p->ack_value == static_cast<uint8_t>(roce::aeth::Nak::invalid_request));
+  EQUAL(p->ack_kind, roce::aeth::nak);
+  EQUAL(p->ack_value, static_cast<uint8_t>(roce::aeth::Nak::invalid_request));
   EQUAL(h.state(), QpState::err);
 }
 
@@ -183,29 +183,34 @@ void a_shared_receive_completes_before_the_last_wqe_is_told() {
   {
     HalfMessage m;
     EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::err), 0);
-    CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush) && m.user.told == 1);
+    CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush));
+    EQUAL(m.user.told, 1);
   }
   {
     HalfMessage m;
     m.h.send(Op::write_middle, to_adapter + 1, mtu);
     (void)m.h.next();
-    CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush) && m.user.told == 1);
+    CU_ASSERT(m.ended(m.user.found, Syndrome::wr_flush));
+    EQUAL(m.user.told, 1);
   }
   HalfMessage m;
   m.h.send(Op::send_middle, to_adapter + 1, mtu);  // more than there is room for
   (void)m.h.next();
-  CU_ASSERT(m.ended(m.user.found, Syndrome::local_length) && m.user.told == 1);
+  CU_ASSERT(m.ended(m.user.found, Syndrome::local_length));
+  EQUAL(m.user.told, 1);
 }
 
 void a_queue_that_goes_gives_its_shared_receive_back() {
   {
     HalfMessage m;
     EQUAL(m.h.adapter().to_state(m.h.queue(), QpState::reset), 0);
-    CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
+    CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush));
+    EQUAL(m.user.told, 0);
   }
   HalfMessage m;
   EQUAL(destroy_qp(*m.h.adapter().hca, m.h.queue().qpn), 0);
-  CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush) && m.user.told == 0);
+  CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush));
+  EQUAL(m.user.told, 0);
 }
 
 constexpr kilim::test::Case cases[] = {

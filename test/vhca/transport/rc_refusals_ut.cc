@@ -199,7 +199,8 @@ void nothing_is_checked_of_no_bytes() {
   Wqe w(Opcode::rdma_write);
   w.raddr(1, 0x123400);
   EQUAL(t.rig.run_one(t.rig.a, w).op, prm::CqeOpcode::req);
-  CU_ASSERT(t.rig.state(t.rig.a) == QpState::rts && t.rig.state(t.rig.b) == QpState::rts);
+  EQUAL(t.rig.state(t.rig.a), QpState::rts);
+  EQUAL(t.rig.state(t.rig.b), QpState::rts);
 }
 
 void a_malformed_control_segment_stops_the_queue() {
@@ -232,14 +233,16 @@ void a_queue_without_receive_wqe_is_tried_again() {
   t.rig.b.recv(t.dst.at(0), 64, t.good.lkey.value());
   std::optional<Completion> c = t.rig.wait(t.rig.cq_a);
   CU_ASSERT(c && c->syndrome == Syndrome::none);
-  CU_ASSERT(t.rig.cq_b.poll().has_value() && t.dst.data()[63] == std::byte{0x11});
+  CU_ASSERT(t.rig.cq_b.poll().has_value());
+  EQUAL(t.dst.data()[63], std::byte{0x11});
 }
 
 void patience_ends_after_rnr_retry() {
   Bench t;
   Completion c = t.rig.run_one(t.rig.a, send_from(t.src.at(0), 64, t.good_src.lkey.value()));
   EQUAL(c.syndrome, Syndrome::rnr_retry_exc);
-  CU_ASSERT(t.rig.state(t.rig.a) == QpState::err && t.rig.state(t.rig.b) == QpState::rts);
+  EQUAL(t.rig.state(t.rig.a), QpState::err);
+  EQUAL(t.rig.state(t.rig.b), QpState::rts);
 }
 
 void a_peer_that_is_not_there_times_out() {
@@ -260,7 +263,8 @@ void a_peer_that_is_not_there_times_out() {
       t.rig.to_rts(t.rig.b, t.rig.b.qpn);
     }
     Completion c = t.rig.run_one(t.rig.a, write(t, t.dst.at(0), 8, t.good.rkey.value()));
-    CU_ASSERT(c.syndrome == Syndrome::transport_retry_exc && untouched(t));
+    EQUAL(c.syndrome, Syndrome::transport_retry_exc);
+    CU_ASSERT(untouched(t));
     EQUAL(t.rig.state(t.rig.a), QpState::err);
   }
 }

@@ -23,11 +23,13 @@ void writes_and_reads_of_every_length_and_mtu_arrive() {
     Sides s(w);
     std::size_t at = 3;
     for (uint32_t n : lengths) {
-      CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, at, n))) && s.same(at, at, n));
+      CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, at, n))));
+      CU_ASSERT(s.same(at, at, n));
       at += n + 1;
       CU_ASSERT(n == 0 || !s.same(at, at, n));
       std::optional<Completion> c = w.post(rdma(Opcode::rdma_read, s, at, n));
-      CU_ASSERT(succeeded(c) && c->bytes == n && s.same(at, at, n));
+      CU_ASSERT(succeeded(c) && c->bytes == n);
+      CU_ASSERT(s.same(at, at, n));
       at += n + 1;
     }
   }
@@ -40,16 +42,21 @@ void sends_fill_receives_with_immediate_key_and_solicited_event() {
     for (uint32_t n : lengths) {
       w.right.a.recv(s.far.at(0), 100'000, s.far_key.lkey.value());
       Wqe send = with_data(Wqe(Opcode::send_imm, 0x1234567), s, 9, n);
-      CU_ASSERT(succeeded(w.post(send.solicited())) && s.same(9, 0, n));
+      CU_ASSERT(succeeded(w.post(send.solicited())));
+      CU_ASSERT(s.same(9, 0, n));
       std::optional<Completion> c = w.wait(w.right.cq_a);
       CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_send_imm);
-      CU_ASSERT(c->bytes == n && c->imm == 0x1234567 && c->solicited);
+      EQUAL(c->bytes, n);
+      EQUAL(c->imm, 0x1234567);
+      CU_ASSERT(c->solicited);
       EQUAL(c->rqpn, w.left.a.qpn.value());
       w.right.a.recv(s.far.at(0), 8, s.far_key.lkey.value());
       CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write_imm, s, 200'000, n, 77))));
       c = w.wait(w.right.cq_a);
       CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::resp_wr_imm && !c->solicited);
-      CU_ASSERT(c->bytes == n && c->imm == 77 && s.same(200'000, 200'000, n));
+      EQUAL(c->bytes, n);
+      EQUAL(c->imm, 77);
+      CU_ASSERT(s.same(200'000, 200'000, n));
     }
   }
 }
@@ -66,10 +73,13 @@ void atomics_change_the_far_word_and_answer_with_the_old_one() {
         .data(s.near.at(128), 8, s.near_key.lkey.value());
   };
   *word = 40;
-  CU_ASSERT(succeeded(w.post(wqe(Opcode::atomic_fa, 2, 0))) && *word == 42);
+  CU_ASSERT(succeeded(w.post(wqe(Opcode::atomic_fa, 2, 0))));
+  EQUAL(*word, 42);
   EQUAL(*got, 40);
-  CU_ASSERT(succeeded(w.post(wqe(Opcode::atomic_cs, 7, 42))) && *word == 7);
-  CU_ASSERT(succeeded(w.post(wqe(Opcode::atomic_cs, 9, 42))) && *word == 7);
+  CU_ASSERT(succeeded(w.post(wqe(Opcode::atomic_cs, 7, 42))));
+  EQUAL(*word, 7);
+  CU_ASSERT(succeeded(w.post(wqe(Opcode::atomic_cs, 9, 42))));
+  EQUAL(*word, 7);
 }
 
 void a_deep_queue_completes_in_order() {

@@ -28,7 +28,9 @@ void test_room() {
     b.receive(8);
     EQUAL(b.send(TmhOp::no_tag, 1, bytes, bytes), Syndrome::none);
     const News n = b.news();
-    CU_ASSERT_TRUE(n.news == TagNews::no_tag && n.bytes == bytes && b.holds(8, 0, bytes));
+    EQUAL(n.news, TagNews::no_tag);
+    EQUAL(n.bytes, bytes);
+    CU_ASSERT_TRUE(b.holds(8, 0, bytes));
   }
   // What fits comes in the entry's first bytes, and the memory stays as it was.
   b.receive(9);
@@ -37,7 +39,8 @@ void test_room() {
   const TestCq& cq = b.server->cq_b;
   const std::byte* entry = cq.memory.data() + std::size_t{cq.ci} * cq.entry_bytes;
   EQUAL(std::memcmp(entry, b.from.data(), 32), 0);
-  CU_ASSERT_TRUE(b.news().bytes == 32 && !b.holds(9, 0, 32));
+  EQUAL(b.news().bytes, 32);
+  CU_ASSERT_TRUE(!b.holds(9, 0, 32));
 }
 
 constexpr kilim::test::Case cases[] = {

@@ -86,7 +86,9 @@ void test_invalidation() {
     for (unsigned n : {0u, 1u}) b.append(6, all, n);
     EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::none);
     const News n = b.news();
-    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 0, 84) && key.free && b.holds(0, 16, 84));
+    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 0, 84));
+    CU_ASSERT_TRUE(key.free);
+    CU_ASSERT_TRUE(b.holds(0, 16, 84));
     EQUAL(n.op, prm::CqeOpcode::resp_send_inv);
     // It is gone: the next message has nothing to invalidate.
     EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::remote_access);

@@ -201,7 +201,9 @@ class TagBench {
     }
     TagBuffer buffer{tag, mask, to.at(n * slot), bytes, server_key};
     const News got = operate(seg, &buffer);
-    CU_ASSERT_TRUE(got.news == TagNews::append && got.success && got.uidx == 0x77);
+    EQUAL(got.news, TagNews::append);
+    CU_ASSERT_TRUE(got.success);
+    EQUAL(got.uidx, 0x77);
     return got;
   }
   News remove(uint16_t entry) {

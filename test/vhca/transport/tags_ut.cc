@@ -20,10 +20,12 @@ void test_order() {
     for (unsigned n : {0u, 1u, 2u}) b.append(n == 1 ? 9 : 5, all, n);
     EQUAL(b.send(TmhOp::eager, 5, 100, 1), Syndrome::none);
     const News first = b.news();
-    CU_ASSERT_TRUE(is(first, TagNews::consumed_msg, 0, 84) && first.tag == 5);
+    CU_ASSERT_TRUE(is(first, TagNews::consumed_msg, 0, 84));
+    EQUAL(first.tag, 5);
     CU_ASSERT_TRUE(b.holds(0, 16, 84));
     b.send(TmhOp::eager, 5, 60, 2);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 2, 44) && b.holds(2, 16, 44));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 2, 44));
+    CU_ASSERT_TRUE(b.holds(2, 16, 44));
     b.send(TmhOp::eager, 9, 16, 3);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 0));
   });
@@ -36,7 +38,9 @@ void test_mask() {
     b.append(0x1200, 0xff00, 1);
     EQUAL(b.send(TmhOp::eager, 0x77'12ab, 40), Syndrome::none);
     const News n = b.news();
-    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 1, 24) && n.tag == 0x77'12ab && b.holds(1, 16, 24));
+    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg, 1, 24));
+    EQUAL(n.tag, 0x77'12ab);
+    CU_ASSERT_TRUE(b.holds(1, 16, 24));
     b.send(TmhOp::eager, 0x13ab, 40);
     EQUAL(b.news().news, TagNews::unexpected);
   });
@@ -52,9 +56,11 @@ void test_removal() {
     b.send(TmhOp::eager, 1, 50);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 34));
     const News gone = b.remove(1);
-    CU_ASSERT_TRUE(gone.news == TagNews::remove && !gone.success);
+    EQUAL(gone.news, TagNews::remove);
+    CU_ASSERT_TRUE(!gone.success);
     b.send(TmhOp::eager, 1, 50);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 50) && b.holds(8, 0, 50));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 50));
+    CU_ASSERT_TRUE(b.holds(8, 0, 50));
   });
 }
 
@@ -64,22 +70,27 @@ void test_unexpected() {
     b.append(1, all, 0);
     b.send(TmhOp::eager, 2, 50);
     const News n = b.news();
-    CU_ASSERT_TRUE(is(n, TagNews::unexpected, 0, 50) && n.wqe == 0 && n.tag == 0 &&
-                   b.holds(8, 0, 50));
+    CU_ASSERT_TRUE(is(n, TagNews::unexpected, 0, 50));
+    EQUAL(n.wqe, 0);
+    EQUAL(n.tag, 0);
+    CU_ASSERT_TRUE(b.holds(8, 0, 50));
     // A buffer that is posted before that message was handled is not matched, an older one is.
     b.synced = 0;
     EQUAL(b.append(2, all, 1).hw_count, 1);
     b.send(TmhOp::eager, 2, 51, 2);
-    CU_ASSERT_TRUE(b.news().news == TagNews::unexpected && b.holds(9, 0, 51));
+    EQUAL(b.news().news, TagNews::unexpected);
+    CU_ASSERT_TRUE(b.holds(9, 0, 51));
     b.send(TmhOp::eager, 1, 52, 3);
     CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 36));
     EQUAL(b.sync(1).hw_count, 2);
     b.send(TmhOp::eager, 2, 53, 4);
     EQUAL(b.news().news, TagNews::unexpected);
     const News synced = b.sync(3);
-    CU_ASSERT_TRUE(synced.news == TagNews::nop && synced.hw_count == 3);
+    EQUAL(synced.news, TagNews::nop);
+    EQUAL(synced.hw_count, 3);
     b.send(TmhOp::eager, 2, 54, 5);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 38) && b.holds(1, 16, 38));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 1, 38));
+    CU_ASSERT_TRUE(b.holds(1, 16, 38));
   });
 }
 
@@ -88,15 +99,19 @@ void test_no_tag() {
     for (unsigned n : {8u, 9u, 10u}) b.receive(n);
     b.append(0, 0, 0);  // any tag
     b.send(TmhOp::no_tag, 1, 5);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::no_tag, 0, 5) && b.holds(8, 0, 5));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::no_tag, 0, 5));
+    CU_ASSERT_TRUE(b.holds(8, 0, 5));
     b.send(TmhOp::fin, 1, 32);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::no_tag, 0, 32) && b.holds(9, 0, 32));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::no_tag, 0, 32));
+    CU_ASSERT_TRUE(b.holds(9, 0, 32));
     // With immediate data of a WRITE there is no header at all.
     b.client->put(Wqe(Opcode::rdma_write_imm, 3).raddr(b.to.at(0), b.server_key));
     b.client->ring(b.sender->uar);
     EQUAL(b.wait(*b.client_cq).syndrome, Syndrome::none);
     const News n = b.news();
-    CU_ASSERT_TRUE(n.news == TagNews::none && n.op == prm::CqeOpcode::resp_wr_imm && n.wqe == 2);
+    EQUAL(n.news, TagNews::none);
+    EQUAL(n.op, prm::CqeOpcode::resp_wr_imm);
+    EQUAL(n.wqe, 2);
     EQUAL(b.sync(0).hw_count, 0);
   });
 }
@@ -106,10 +121,13 @@ void test_long() {
     b.append(3, all, 0, 20000);
     EQUAL(b.send(TmhOp::eager, 3, 10016), Syndrome::none);
     const News first = b.news();
-    CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0) && first.tag == 3);
+    CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0));
+    EQUAL(first.tag, 3);
     EQUAL(first.op, prm::CqeOpcode::no_packet);
     const News last = b.news();
-    CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 10000) && last.tag == 0 && b.holds(0, 16, 10000));
+    CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 10000));
+    EQUAL(last.tag, 0);
+    CU_ASSERT_TRUE(b.holds(0, 16, 10000));
     EQUAL(last.op, prm::CqeOpcode::resp_send);
   });
 }
@@ -121,7 +139,8 @@ void test_long_unexpected() {
     b.run();
     b.receive(8);
     EQUAL(b.wait(*b.client_cq).syndrome, Syndrome::none);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 500) && b.holds(8, 0, 500));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::unexpected, 0, 500));
+    CU_ASSERT_TRUE(b.holds(8, 0, 500));
     EQUAL(b.sync(1).hw_count, 1);
   });
 }
@@ -133,12 +152,15 @@ void test_rendezvous() {
     b.client_receive(1024);
     EQUAL(b.send(TmhOp::rendezvous, 4, 64), Syndrome::none);
     const News first = b.news();
-    CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0) && first.tag == 4);
+    CU_ASSERT_TRUE(is(first, TagNews::consumed, 0, 0));
+    EQUAL(first.tag, 4);
     const News last = b.news();
-    CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 25000) && last.tag == 0);
+    CU_ASSERT_TRUE(is(last, TagNews::expected, 0, 25000));
+    EQUAL(last.tag, 0);
     EQUAL(std::memcmp(b.to.data(), b.from.data() + fetched_at, 25000), 0);
     const News fin = b.wait(*b.client_cq);
-    CU_ASSERT_TRUE(fin.op == prm::CqeOpcode::resp_send && fin.bytes == sizeof(Headers));
+    EQUAL(fin.op, prm::CqeOpcode::resp_send);
+    EQUAL(fin.bytes, sizeof(Headers));
     EQUAL(b.from.data()[1024], static_cast<std::byte>(TmhOp::fin));
     EQUAL(std::memcmp(b.from.data() + 1025, b.from.data() + 1, sizeof(Headers) - 1), 0);
   });
@@ -153,7 +175,8 @@ struct Progress {
 void look_at_server(TagBench& b, Progress& p) {
   while (std::optional<News> n = b.take(b.server->cq_b)) {
     unsigned& which = n->news == TagNews::consumed ? p.matched : p.fetched;
-    CU_ASSERT_TRUE(n->uidx == 0x77 && n->place == which);
+    EQUAL(n->uidx, 0x77);
+    EQUAL(n->place, which);
     which++;
   }
 }
@@ -184,7 +207,10 @@ void test_many_rendezvous() {
       look_at_client(b, p);
       ::usleep(20);
     }
-    CU_ASSERT_TRUE(p.matched == many && p.fetched == many && p.told == many && p.sent == many);
+    EQUAL(p.matched, many);
+    EQUAL(p.fetched, many);
+    EQUAL(p.told, many);
+    EQUAL(p.sent, many);
   });
 }
 
@@ -195,10 +221,13 @@ void test_software_rendezvous() {
     b.rendezvous(200);
     EQUAL(b.send(TmhOp::rendezvous, 4, 50), Syndrome::none);
     const News n = b.news();
-    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg_sw_rndv, 0, 50) && n.tag == 4 && b.holds(0, 0, 50));
+    CU_ASSERT_TRUE(is(n, TagNews::consumed_msg_sw_rndv, 0, 50));
+    EQUAL(n.tag, 4);
+    CU_ASSERT_TRUE(b.holds(0, 0, 50));
     // A header beyond what the adapter reads.
     EQUAL(b.send(TmhOp::rendezvous, 4, 80), Syndrome::none);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg_sw_rndv, 1, 80) && b.holds(1, 0, 80));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg_sw_rndv, 1, 80));
+    CU_ASSERT_TRUE(b.holds(1, 0, 80));
   });
 }
 
@@ -249,7 +278,8 @@ void test_sizes() {
   both([](TagBench& b) {
     b.append(5, all, 0, 0);  // 2 GiB
     EQUAL(b.send(TmhOp::eager, 5, 100), Syndrome::none);
-    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 84) && b.holds(0, 16, 84));
+    CU_ASSERT_TRUE(is(b.news(), TagNews::consumed_msg, 0, 84));
+    CU_ASSERT_TRUE(b.holds(0, 16, 84));
     b.server_key = prm::list_end_lkey;  // no buffer
     b.append(6, all, 1);
     EQUAL(b.send(TmhOp::eager, 6, 17), Syndrome::remote_inval_req);

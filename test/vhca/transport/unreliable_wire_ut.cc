@@ -25,14 +25,18 @@ void messages_of_every_length_and_mtu_arrive() {
     for (uint32_t n : lengths) {
       CU_ASSERT(good(w.post(s.write(Opcode::rdma_write, at, n))));
       w.settle();
-      CU_ASSERT(s.same(at, at, n) && (n == 0 || !s.same(at, at, n + 1)));
+      CU_ASSERT(s.same(at, at, n));
+      CU_ASSERT(n == 0 || !s.same(at, at, n + 1));
       at += n + 1;
       w.right.a.recv(s.far.at(at), 100'000, s.far_key.lkey.value());
       CU_ASSERT(good(w.post(s.with(Wqe(Opcode::send_imm, 77), at, n).solicited())));
       std::optional<Completion> c = w.wait(w.right.cq_a);
       CU_ASSERT_FATAL(c.has_value());
-      CU_ASSERT(c->op == prm::CqeOpcode::resp_send_imm && c->bytes == n && c->imm == 77);
-      CU_ASSERT(c->solicited && s.same(at, at, n));
+      EQUAL(c->op, prm::CqeOpcode::resp_send_imm);
+      EQUAL(c->bytes, n);
+      EQUAL(c->imm, 77);
+      CU_ASSERT(c->solicited);
+      CU_ASSERT(s.same(at, at, n));
       at += n + 1;
     }
     EQUAL(w.right.state(w.right.a), QpState::rts);
@@ -56,7 +60,8 @@ void on_a_bad_wire_what_arrives_is_whole() {
   uint32_t arrived = 0;
   int before = 0;
   while (std::optional<Completion> c = w.right.cq_a.poll()) {
-    CU_ASSERT(c->op == prm::CqeOpcode::resp_send && c->bytes == bytes);
+    EQUAL(c->op, prm::CqeOpcode::resp_send);
+    EQUAL(c->bytes, bytes);
     const std::byte* got = s.far.data() + arrived * bytes;
     auto message = static_cast<int>(*got);
     CU_ASSERT(std::all_of(got, got + bytes, [got](std::byte b) { return b == *got; }));
@@ -65,8 +70,10 @@ void on_a_bad_wire_what_arrives_is_whole() {
     arrived++;
   }
   // Six packets a message: about half of them have met no mishap.
-  CU_ASSERT(arrived > 10 && arrived < count);
-  CU_ASSERT(w.right.state(w.right.a) == QpState::rts && w.left.state(w.left.a) == QpState::rts);
+  CU_ASSERT(arrived > 10);
+  CU_ASSERT(arrived < count);
+  EQUAL(w.right.state(w.right.a), QpState::rts);
+  EQUAL(w.left.state(w.left.a), QpState::rts);
 }
 
 void without_a_receive_nothing_waits() {
@@ -76,7 +83,8 @@ void without_a_receive_nothing_waits() {
   w.settle();
   w.right.a.recv(s.far.at(0), 1000, s.far_key.lkey.value());
   CU_ASSERT(good(w.post(s.with(Wqe(Opcode::send), 5, 1000))));
-  CU_ASSERT(w.wait(w.right.cq_a).has_value() && s.same(5, 0, 1000));
+  CU_ASSERT(w.wait(w.right.cq_a).has_value());
+  CU_ASSERT(s.same(5, 0, 1000));
   CU_ASSERT(!w.right.cq_a.poll().has_value());
 }
 
@@ -127,7 +135,8 @@ void draining_sends_the_message_under_way_to_its_end() {
   EQUAL(w.left.events.count, 0);
   CU_ASSERT(good(w.wait(w.left.cq_a)));
   w.settle();
-  CU_ASSERT(s.same(0, 0, 70'000) && w.left.events.count == 1);
+  CU_ASSERT(s.same(0, 0, 70'000));
+  EQUAL(w.left.events.count, 1);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
   w.left.to_state(w.left.a, QpState::rts);
   CU_ASSERT(good(w.wait(w.left.cq_a)));

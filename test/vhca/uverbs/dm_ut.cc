@@ -209,10 +209,12 @@ void blocks_are_mapped_by_their_page() {
   EQUAL(ask(offset_of(dm.page) | uint64_t{1} << 60, 8192, MAP_SHARED), -EINVAL);
   uint8_t* a = map(*c.file, dm, 2);
   uint8_t* b = map(*c.file, small, 1);
-  CU_ASSERT_FATAL(a != nullptr && b != nullptr);
+  CU_ASSERT_FATAL(a != nullptr);
+  CU_ASSERT_FATAL(b != nullptr);
   std::memset(a, 0x11, 5000);
   std::memset(b, 0x22, 4);
-  CU_ASSERT(a[4999] == 0x11 && b[0] == 0x22);
+  EQUAL(a[4999], 0x11);
+  EQUAL(b[0], 0x22);
   // What is mapped stays, and nobody's new block comes there.
   EQUAL(free_dm(*c.file, small.handle), 0);
   EQUAL(ask(offset_of(small.page), 4096, MAP_SHARED), -EINVAL);

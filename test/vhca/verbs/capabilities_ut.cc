@@ -67,7 +67,10 @@ void signed_keys_are_told() {
   each_card([](const Card& card, ibv_context* c) {
     const mlx5dv_sig_caps s = ask(c, MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD).sig_caps;
     if (!card.signs) {
-      CU_ASSERT(s.block_prot == 0 && s.block_size == 0 && s.t10dif_bg == 0 && s.crc_type == 0);
+      EQUAL(s.block_prot, 0);
+      EQUAL(s.block_size, 0);
+      EQUAL(s.t10dif_bg, 0);
+      EQUAL(s.crc_type, 0);
       return;
     }
     EQUAL(s.block_prot, MLX5DV_SIG_PROT_CAP_T10DIF | MLX5DV_SIG_PROT_CAP_CRC);

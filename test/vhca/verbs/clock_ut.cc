@@ -75,9 +75,11 @@ void stamps_tell_the_time() {
   uint64_t at = ibv_wc_read_completion_ts(s.cq);
   uint64_t day = ibv_wc_read_completion_wallclock_ns(s.cq);
   ibv_end_poll(s.cq);
-  CU_ASSERT(at >= from && at <= nanoseconds(CLOCK_MONOTONIC));
+  CU_ASSERT(at >= from);
+  CU_ASSERT(at <= nanoseconds(CLOCK_MONOTONIC));
   // The page that relates the two was made a moment earlier: a step of the clock would show.
-  CU_ASSERT(day + second >= from_day && day <= nanoseconds(CLOCK_REALTIME) + second);
+  CU_ASSERT(day + second >= from_day);
+  CU_ASSERT(day <= nanoseconds(CLOCK_REALTIME) + second);
 }
 
 // The figures of a card of 1 GHz (Linux lib/clock.c), with which libmlx5's 64 bits are full after
@@ -85,7 +87,8 @@ void stamps_tell_the_time() {
 void the_page_of_an_idle_device_is_renewed() {
   mlx5dv_clock_info before{}, after{};
   EQUAL_FATAL(mlx5dv_get_clock_info(context(), &before), 0);
-  CU_ASSERT(before.mult == uint32_t{1} << 31 && before.shift == 31);
+  EQUAL(before.mult, uint32_t{1} << 31);
+  EQUAL(before.shift, 31);
   EQUAL(before.mask, (uint64_t{1} << 41) - 1);
   after = before;
   const auto age = [&before](const mlx5dv_clock_info& now) {
@@ -97,9 +100,11 @@ void the_page_of_an_idle_device_is_renewed() {
     // What libmlx5 says of a stamp of now, by the present page.
     const uint64_t day = nanoseconds(CLOCK_REALTIME);
     const uint64_t told = mlx5dv_ts_to_ns(&after, nanoseconds(CLOCK_MONOTONIC));
-    CU_ASSERT(told + second >= day && told <= day + second);
+    CU_ASSERT(told + second >= day);
+    CU_ASSERT(told <= day + second);
   }
-  CU_ASSERT(age(after) >= 4 * second && age(after) < 7 * second);
+  CU_ASSERT(age(after) >= 4 * second);
+  CU_ASSERT(age(after) < 7 * second);
   EQUAL(after.nsec - before.nsec, age(after));
 }
 
@@ -115,7 +120,8 @@ void a_real_time_clock_stamps_the_time_of_day() {
     CU_ASSERT_FATAL(s.write(*device));
     uint64_t stamp = ibv_wc_read_completion_wallclock_ns(s.cq);
     ibv_end_poll(s.cq);
-    CU_ASSERT(stamp >> 32 >= from && stamp >> 32 <= nanoseconds(CLOCK_REALTIME) / second);
+    CU_ASSERT(stamp >> 32 >= from);
+    CU_ASSERT(stamp >> 32 <= nanoseconds(CLOCK_REALTIME) / second);
     CU_ASSERT((stamp & 0xffffffff) < 1'000'000'000);
   }
   ibv_close_device(c);
@@ -229,7 +235,8 @@ void the_core_clock_is_a_page() {
     EQUAL(ibv_query_rt_values_ex(context(), &values), 0);
     uint64_t at = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000u +
                   static_cast<uint64_t>(values.raw_clock.tv_nsec);
-    CU_ASSERT(at >= from && at <= nanoseconds(CLOCK_MONOTONIC));
+    CU_ASSERT(at >= from);
+    CU_ASSERT(at <= nanoseconds(CLOCK_MONOTONIC));
   }
   mlx5dv_context dv{};
   dv.comp_mask = MLX5DV_CONTEXT_MASK_HCA_CORE_CLOCK;

@@ -96,7 +96,8 @@ void every_operation_reaches_it() {
   CU_ASSERT_FATAL(l.ok);
   Dm near(4096), far(4096);
   Region host(l.pd[0], 4096), peer(l.pd[1], 4096);
-  CU_ASSERT_FATAL(near.reg(l.pd[0], 0, 4096) && far.reg(l.pd[1], 0, 4096));
+  CU_ASSERT_FATAL(near.reg(l.pd[0], 0, 4096));
+  CU_ASSERT_FATAL(far.reg(l.pd[1], 0, 4096));
   std::vector<uint8_t> a = pattern(3001, 1), b = pattern(3001, 2);
   std::memcpy(host.data(), a.data(), a.size());
   // Host to the peer's device memory, and back into the own.
@@ -128,7 +129,8 @@ void words_there_are_added_and_swapped() {
   Loop l;
   CU_ASSERT_FATAL(l.ok);
   Dm near(64), far(64);
-  CU_ASSERT_FATAL(near.reg(l.pd[0], 0, 64) && far.reg(l.pd[1], 8, 56));
+  CU_ASSERT_FATAL(near.reg(l.pd[0], 0, 64));
+  CU_ASSERT_FATAL(far.reg(l.pd[1], 8, 56));
   uint64_t word = 40;
   EQUAL(far.put(16, &word, 8), 0);
   EQUAL(l.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, near.sge(24, 8), 8, far.rkey(), 2), 0);
@@ -138,7 +140,9 @@ void words_there_are_added_and_swapped() {
   uint64_t old[2], now;
   std::memcpy(old, near.get(24, 16).data(), 16);
   std::memcpy(&now, far.get(16, 8).data(), 8);
-  CU_ASSERT(old[0] == 40 && old[1] == 42 && now == 7);
+  EQUAL(old[0], 40);
+  EQUAL(old[1], 42);
+  EQUAL(now, 7);
 }
 
 void a_region_ends_where_it_ends() {
@@ -147,7 +151,8 @@ void a_region_ends_where_it_ends() {
     Loop l;
     Region host(l.pd[0], 256);
     ibv_mr* mr = ibv_reg_dm_mr(l.pd[1], far.dm(), 64, 100, access);
-    CU_ASSERT_FATAL(l.ok && mr != nullptr);
+    CU_ASSERT_FATAL(l.ok);
+    CU_ASSERT_FATAL(mr != nullptr);
     EQUAL(l.post(IBV_WR_RDMA_WRITE, {host.sge(0, n)}, at, mr->rkey), 0);
     ibv_wc_status status = l.status();
     ibv_dereg_mr(mr);
@@ -242,7 +247,8 @@ void a_child_writes_what_the_adapter_sends() {
   }
   int status = -1;
   EQUAL(waitpid(child, &status, 0), child);
-  CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CU_ASSERT(WIFEXITED(status));
+  EQUAL(WEXITSTATUS(status), 0);
   EQUAL(l.post(IBV_WR_RDMA_READ, {host.sge(0, 4096)}, 0, dm.rkey()), 0);
   EQUAL(l.status(), IBV_WC_SUCCESS);
   EQUAL(std::memcmp(host.data(), pattern(4096, 77).data(), 4096), 0);

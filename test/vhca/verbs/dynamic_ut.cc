@@ -155,8 +155,8 @@ void the_device_tells_what_it_has() {
   mlx5dv_context c{};
   c.comp_mask = MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
   EQUAL(mlx5dv_query_device(context(), &c), 0);
-  CU_ASSERT(c.dci_streams_caps.max_log_num_concurent == 6 &&
-            c.dci_streams_caps.max_log_num_errored == 6);
+  EQUAL(c.dci_streams_caps.max_log_num_concurent, 6);
+  EQUAL(c.dci_streams_caps.max_log_num_errored, 6);
   EQUAL(c.dc_odp_caps, IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
                            IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
                            IBV_ODP_SUPPORT_SRQ_RECV);
@@ -164,15 +164,18 @@ void the_device_tells_what_it_has() {
 
 void a_target_has_its_number_when_it_is_ready() {
   Dynamic d;
-  CU_ASSERT_FATAL(d.target != nullptr && d.initiator != nullptr);
+  CU_ASSERT_FATAL(d.target != nullptr);
+  CU_ASSERT_FATAL(d.initiator != nullptr);
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
   EQUAL(d.target->qp_num, 0);
   EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_STATE, &init), EINVAL);
   EQUAL(d.bring_up_target(), 0);
-  CU_ASSERT(d.target->qp_num != 0 && d.target->qp_num != d.initiator->qp_num);
+  CU_ASSERT(d.target->qp_num != 0);
+  CU_ASSERT(d.target->qp_num != d.initiator->qp_num);
   EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, &init), 0);
-  CU_ASSERT(attr.qp_state == IBV_QPS_RTR && (attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) != 0);
+  EQUAL(attr.qp_state, IBV_QPS_RTR);
+  CU_ASSERT((attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) != 0);
   EQUAL(ibv_query_qp(d.target, &attr, IBV_QP_SQ_PSN, &init), EINVAL);
   EQUAL(to_reset(d.target), EINVAL);
   EQUAL(d.bring_up_target(), EINVAL);
@@ -217,7 +220,8 @@ void an_adapter_without_says_so() {
   mlx5dv_context c{};
   c.comp_mask = MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
   EQUAL(mlx5dv_query_device(other, &c), 0);
-  CU_ASSERT(c.dc_odp_caps == 0 && c.dci_streams_caps.max_log_num_concurent == 0);
+  EQUAL(c.dc_odp_caps, 0);
+  EQUAL(c.dci_streams_caps.max_log_num_concurent, 0);
 }
 
 void requests_of_every_kind_are_done() {
@@ -246,8 +250,12 @@ void requests_of_every_kind_are_done() {
   const auto send = [](ibv_qp_ex* q) { ibv_wr_send_imm(q, 0x11223344); };
   EQUAL(d.post(near.sge(10, 700), send), IBV_WC_SUCCESS);
   ibv_wc wc{};
-  CU_ASSERT(wait_for(d.target_cq, wc) && wc.status == IBV_WC_SUCCESS && wc.wr_id == 55);
-  CU_ASSERT(wc.byte_len == 700 && wc.imm_data == 0x11223344 && wc.qp_num == d.target->qp_num);
+  CU_ASSERT(wait_for(d.target_cq, wc));
+  EQUAL(wc.status, IBV_WC_SUCCESS);
+  EQUAL(wc.wr_id, 55);
+  EQUAL(wc.byte_len, 700);
+  EQUAL(wc.imm_data, 0x11223344);
+  EQUAL(wc.qp_num, d.target->qp_num);
   EQUAL(std::memcmp(near.data() + 10, far.data() + 7000, 700), 0);
 }
 

@@ -153,7 +153,8 @@ void check_send(const Pair::Options& o, uint32_t bytes, uint8_t format) {
   }
   ibv_wc wc{};
   CU_ASSERT(wait_for(p.cq[1], wc));
-  CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.byte_len == bytes);
+  EQUAL(wc.status, IBV_WC_SUCCESS);
+  EQUAL(wc.byte_len, bytes);
   EQUAL(std::memcmp(posted, p.memory.data(), bytes), 0);
   CU_ASSERT(all_equal(posted + bytes, 64, 0));
 }
@@ -249,7 +250,8 @@ void check_lengths(const Pair::Options& o) {
     EQUAL_FATAL(p.post(IBV_WR_SEND, p.sge(0, bytes)), 0);
     ibv_wc wc{};
     CU_ASSERT_FATAL(wait_for(p.cq[1], wc));
-    CU_ASSERT(wc.status == IBV_WC_SUCCESS && wc.byte_len == bytes);
+    EQUAL(wc.status, IBV_WC_SUCCESS);
+    EQUAL(wc.byte_len, bytes);
     EQUAL_FATAL(std::memcmp(p.memory.data() + 1024, p.memory.data(), bytes), 0);
     CU_ASSERT(all_equal(p.memory.data() + 1024 + bytes, 128 - bytes, 0));
     EQUAL_FATAL(wait_status(p.cq[0]), IBV_WC_SUCCESS);

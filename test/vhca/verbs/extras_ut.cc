@@ -239,7 +239,8 @@ int queues_within_the_limit() {
 void pinned_pages_are_held_against_the_limit() {
   Loop l;
   Region r(l.pd[0], 64 * page);
-  CU_ASSERT_FATAL(l.ok && r.mr() != nullptr);
+  CU_ASSERT_FATAL(l.ok);
+  CU_ASSERT_FATAL(r.mr() != nullptr);
   EQUAL(in_child(regions_within_the_limit), 0);
   EQUAL(in_child(queues_within_the_limit), 0);
 }
@@ -261,7 +262,9 @@ void memory_that_cannot_be_pinned_is_not_registered() {
   Loop l;
   Region r(l.pd[0], page);
   uint8_t* foreign = kernel_s_page();
-  CU_ASSERT_FATAL(l.ok && r.mr() != nullptr && foreign != nullptr);
+  CU_ASSERT_FATAL(l.ok);
+  CU_ASSERT_FATAL(r.mr() != nullptr);
+  CU_ASSERT_FATAL(foreign != nullptr);
   for (const unsigned access : {0u, unsigned{IBV_ACCESS_REMOTE_READ}}) {
     errno = 0;
     CU_ASSERT_PTR_NULL(ibv_reg_mr(l.pd[0], foreign, page, static_cast<int>(access)));

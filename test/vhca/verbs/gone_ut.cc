@@ -63,7 +63,8 @@ void touches_gone_memory(const Way& way, ibv_wr_opcode opcode, bool remote) {
   Pages pages(way.of_file);
   Region mine(l.pd[remote ? 0 : 1], 64);
   ibv_mr* mr = ibv_reg_mr(l.pd[remote ? 1 : 0], pages.at, 2 * page, all_access);
-  CU_ASSERT_FATAL(mr != nullptr && mine.mr() != nullptr);
+  CU_ASSERT_FATAL(mr != nullptr);
+  CU_ASSERT_FATAL(mine.mr() != nullptr);
   (pages.*way.take)();
   uint64_t faults = journal_count(Journal::Kind::fault);
   auto gone = reinterpret_cast<uintptr_t>(pages.at + page);
@@ -250,7 +251,8 @@ void a_completion_queue_that_overruns() {
   ibv_pd* pd = ibv_alloc_pd(context());
   ibv_cq* cq = ibv_create_cq(context(), 3, nullptr, nullptr, 0);
   ibv_qp* qp = create_qp(pd, cq);
-  CU_ASSERT_FATAL(qp != nullptr && connect(qp, qp->qp_num) == 0);
+  CU_ASSERT_FATAL(qp != nullptr);
+  EQUAL_FATAL(connect(qp, qp->qp_num), 0);
   EQUAL(cq->cqe, 3);
   Region r(pd, 64);
   ibv_sge sge = r.sge(0, 8);
@@ -270,7 +272,10 @@ void a_completion_queue_that_overruns() {
   no_more_events();
   ibv_wc wc[8]{};
   EQUAL(ibv_poll_cq(cq, 8, wc), 4);
-  for (uint64_t i = 0; i < 4; i++) CU_ASSERT(wc[i].wr_id == i && wc[i].status == IBV_WC_SUCCESS);
+  for (uint64_t i = 0; i < 4; i++) {
+    EQUAL(wc[i].wr_id, i);
+    EQUAL(wc[i].status, IBV_WC_SUCCESS);
+  }
   EQUAL(ibv_destroy_qp(qp), 0);
   EQUAL(ibv_destroy_cq(cq), 0);
   r.release();
@@ -292,7 +297,8 @@ void a_list_by_pointer() {
     attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
     attr.max_entries = 4;
     mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
-    CU_ASSERT_FATAL(mr != nullptr && key != nullptr);
+    CU_ASSERT_FATAL(mr != nullptr);
+    CU_ASSERT_FATAL(key != nullptr);
     (pages.*way.take)();
     // Control, UMR control (4 octowords, mask: length and free), key context, pointer.
     struct {

@@ -145,8 +145,10 @@ void rights_by_agent() {
         Agents a;
         CU_ASSERT_TRUE_FATAL(a.ok);
         const uint32_t keys[] = {a.grant(0, 0, 64, given[0]), a.grant(1, 0, 64, given[1])};
-        CU_ASSERT_TRUE_FATAL(keys[0] != 0 && keys[1] != 0);
-        CU_ASSERT_TRUE(a.may(0, read_right, 0, keys[0]) && a.may(1, write_right, 0, keys[1]));
+        CU_ASSERT_TRUE_FATAL(keys[0] != 0);
+        CU_ASSERT_TRUE_FATAL(keys[1] != 0);
+        CU_ASSERT_TRUE(a.may(0, read_right, 0, keys[0]));
+        CU_ASSERT_TRUE(a.may(1, write_right, 0, keys[1]));
         EQUAL(a.may(agent, right, 8, keys[key_of]), agent == key_of && (given[agent] & right) != 0);
       }
     }
@@ -161,9 +163,11 @@ void taken_back_and_granted_to_another() {
         Agents a;
         CU_ASSERT_TRUE_FATAL(a.ok);
         const uint32_t before = a.grant(0, 0, 64, write_right | atomic_right);
-        CU_ASSERT_TRUE_FATAL(a.may(0, write_right, 0, before) && a.revoke(0, before));
+        CU_ASSERT_TRUE_FATAL(a.may(0, write_right, 0, before));
+        CU_ASSERT_TRUE_FATAL(a.revoke(0, before));
         const uint32_t after = a.grant(1, a.windows[0], ibv_inc_rkey(before), 0, 64, read_right);
-        CU_ASSERT_TRUE_FATAL(after != 0 && a.may(1, read_right, 0, after));
+        CU_ASSERT_TRUE_FATAL(after != 0);
+        CU_ASSERT_TRUE_FATAL(a.may(1, read_right, 0, after));
         EQUAL(a.may(agent, right, 0, old_key ? before : after),
               agent == 1 && !old_key && right == read_right);
       }

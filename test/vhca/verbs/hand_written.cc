@@ -265,8 +265,8 @@ void umrs_written_by_hand_gather() {
                rdma_of(b.to.at(), b.to.mr()->rkey, {0, length, key.number}));
     queue.ring();
     EQUAL_FATAL(queue.wait().opcode, MLX5_CQE_REQ);
-    CU_ASSERT_FATAL(std::memcmp(b.to.data(), wanted.data(), length) == 0 &&
-                    b.to.data()[length] == 0);
+    EQUAL_FATAL(std::memcmp(b.to.data(), wanted.data(), length), 0);
+    EQUAL_FATAL(b.to.data()[length], 0);
     blocks += 2 + (count + 3) / 4 + 1;
     laps = blocks / queue.blocks();
   }

@@ -122,7 +122,8 @@ void a_queue_in_reset_names_the_first_port() {
   a.qp_state = IBV_QPS_RESET;
   EQUAL(ibv_modify_qp(l.qp[0], &a, IBV_QP_STATE), 0);
   EQUAL(ibv_query_qp(l.qp[0], &a, IBV_QP_STATE | IBV_QP_PORT, &init), 0);
-  CU_ASSERT(a.qp_state == IBV_QPS_RESET && a.port_num == 1);
+  EQUAL(a.qp_state, IBV_QPS_RESET);
+  EQUAL(a.port_num, 1);
 }
 
 // Illegal transitions and missing attributes are refused, and nothing changes.
@@ -169,7 +170,10 @@ void a_round() {
   attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT;
   attr.max_entries = 4;
   mlx5dv_mkey* key = mlx5dv_create_mkey(&attr);
-  CU_ASSERT_FATAL(qp != nullptr && mr != nullptr && key != nullptr && connect(qp, qp->qp_num) == 0);
+  CU_ASSERT_FATAL(qp != nullptr);
+  CU_ASSERT_FATAL(mr != nullptr);
+  CU_ASSERT_FATAL(key != nullptr);
+  EQUAL_FATAL(connect(qp, qp->qp_num), 0);
   EQUAL(mlx5dv_destroy_mkey(key), 0);
   EQUAL(ibv_dereg_mr(mr), 0);
   EQUAL(ibv_destroy_qp(qp), 0);

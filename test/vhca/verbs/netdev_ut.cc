@@ -98,27 +98,35 @@ void a_default_rule_gets_what_the_interface_leaves() {
   Bench b;
   ibv_flow* rest = b.right.flow(IBV_FLOW_ATTR_ALL_DEFAULT);
   CU_ASSERT_PTR_NOT_NULL_FATAL(rest);
-  CU_ASSERT_TRUE(b.who(own) == 'k' && b.who(everyone) == 'k');
-  CU_ASSERT_TRUE(b.who(foreign) == 'q' && b.who(group) == 'q');
+  EQUAL(b.who(own), 'k');
+  EQUAL(b.who(everyone), 'k');
+  EQUAL(b.who(foreign), 'q');
+  EQUAL(b.who(group), 'q');
   b.change("maddr add 01:00:5e:01:02:03 dev kbtap");
   EQUAL(b.who(group), 'k');
   b.change("maddr del 01:00:5e:01:02:03 dev kbtap");
   EQUAL(b.who(group), 'q');
   b.change("link set kbtap allmulticast on");
-  CU_ASSERT_TRUE(b.who(group) == 'k' && b.who(foreign) == 'q');
+  EQUAL(b.who(group), 'k');
+  EQUAL(b.who(foreign), 'q');
   b.change("link set kbtap allmulticast off promisc on");
-  CU_ASSERT_TRUE(b.who(foreign) == 'k' && b.who(group) == 'k' && b.who(own) == 'k');
+  EQUAL(b.who(foreign), 'k');
+  EQUAL(b.who(group), 'k');
+  EQUAL(b.who(own), 'k');
   b.change("link set kbtap promisc off");
   EQUAL(b.who(foreign), 'q');
   ibv_destroy_flow(rest);
-  CU_ASSERT_TRUE(b.who(foreign) == '-' && b.who(own) == 'k');
+  EQUAL(b.who(foreign), '-');
+  EQUAL(b.who(own), 'k');
 }
 
 void other_rules_stand_in_front_of_the_interface() {
   Bench b;
   ibv_flow* mine = b.right.flow(IBV_FLOW_ATTR_NORMAL, own.data(), everyone.data());
   CU_ASSERT_PTR_NOT_NULL_FATAL(mine);
-  CU_ASSERT_TRUE(b.who(own) == 'q' && b.who(everyone) == 'k' && b.who(foreign) == '-');
+  EQUAL(b.who(own), 'q');
+  EQUAL(b.who(everyone), 'k');
+  EQUAL(b.who(foreign), '-');
   ibv_flow* all = b.all();
   CU_ASSERT_PTR_NOT_NULL_FATAL(all);
   b.change("link set kbtap promisc on");
@@ -129,7 +137,8 @@ void other_rules_stand_in_front_of_the_interface() {
   // A sniffer takes nothing from anybody.
   ibv_flow* sniffer = b.right.flow(IBV_FLOW_ATTR_SNIFFER);
   CU_ASSERT_PTR_NOT_NULL_FATAL(sniffer);
-  CU_ASSERT_TRUE(b.who(own) == 'b' && b.who(foreign) == 'q');
+  EQUAL(b.who(own), 'b');
+  EQUAL(b.who(foreign), 'q');
   ibv_destroy_flow(sniffer);
 }
 
@@ -192,18 +201,22 @@ void the_port_follows_the_interface() {
   Bench b;
   ibv_flow* all = b.all();
   EQUAL(port_of(b).active_mtu, IBV_MTU_1024);
-  CU_ASSERT_TRUE(b.who(own, 1200) == 'q' && port_of(b).state == IBV_PORT_ACTIVE);
+  EQUAL(b.who(own, 1200), 'q');
+  EQUAL(port_of(b).state, IBV_PORT_ACTIVE);
   b.change("link set kbtap mtu 1000");
   EQUAL(port_of(b).active_mtu, IBV_MTU_512);
-  CU_ASSERT_TRUE(b.who(own, 1000) == 'q' && b.who(own, 1200) == '-');
+  EQUAL(b.who(own, 1000), 'q');
+  EQUAL(b.who(own, 1200), '-');
   b.change("link set kbtap mtu 1500");
   EQUAL(b.who(own, 1200), 'q');
   b.change("link set kbtap down");
   EQUAL(next_event(b), IBV_EVENT_PORT_ERR);
-  CU_ASSERT_TRUE(port_of(b).state == IBV_PORT_DOWN && b.who(own) == '-');
+  EQUAL(port_of(b).state, IBV_PORT_DOWN);
+  EQUAL(b.who(own), '-');
   b.change("link set kbtap up");
   EQUAL(next_event(b), IBV_EVENT_PORT_ACTIVE);
-  CU_ASSERT_TRUE(port_of(b).state == IBV_PORT_ACTIVE && b.who(own) == 'q');
+  EQUAL(port_of(b).state, IBV_PORT_ACTIVE);
+  EQUAL(b.who(own), 'q');
   ibv_destroy_flow(all);
 }
 

@@ -14,7 +14,8 @@ constexpr Shape umr_shape{rc_ops, MLX5DV_QP_EX_WITH_MKEY_CONFIGURE | MLX5DV_QP_E
 
 struct Scene : Loop {
   Scene() : Loop(umr_shape), a(pd[0], bytes), b(pd[1], bytes), null(ibv_alloc_null_mr(pd[0])) {
-    CU_ASSERT_FATAL(ok && null != nullptr);
+    CU_ASSERT_FATAL(ok);
+    CU_ASSERT_FATAL(null != nullptr);
     fill(a.data(), bytes, 3);
     fill(b.data(), bytes, 5);
   }

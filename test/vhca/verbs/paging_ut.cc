@@ -155,7 +155,8 @@ void every_element_of_a_list() {
   constexpr auto prefetch_write = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
   Loop l;
   Memory m(l.pd[0], 4), n(l.pd[0], 2);
-  CU_ASSERT_FATAL(m.mr() != nullptr && n.mr() != nullptr);
+  CU_ASSERT_FATAL(m.mr() != nullptr);
+  CU_ASSERT_FATAL(n.mr() != nullptr);
   for (const uint32_t flags : {uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}, 0u}) {
     ibv_sge three[] = {m.sge(0, page), n.sge(page, page), m.sge(2 * page, 2 * page)};
     const uint64_t before = standard("num_prefetch_pages");
@@ -295,7 +296,8 @@ void fork_makes_the_adapter_forget() {
   own.data()[0] = 2;
   EQUAL_FATAL(l.post(IBV_WR_RDMA_WRITE, {own.sge(0, 8)}, m.at(), m.mr()->rkey), 0);
   EQUAL(wait_status(l.cq[0]), IBV_WC_SUCCESS);
-  CU_ASSERT(m.bytes()[0] == 2 && standard("num_page_faults") == faults + 1);
+  EQUAL(m.bytes()[0], 2);
+  EQUAL(standard("num_page_faults"), faults + 1);
 }
 
 void an_implicit_region_by_its_names() {

@@ -19,7 +19,9 @@ struct Scene {
           qp_access),
         a(l.pd[0], region_bytes, a_access),
         b(l.pd[1], region_bytes, b_access) {
-    CU_ASSERT_FATAL(l.ok && a.mr() != nullptr && b.mr() != nullptr);
+    CU_ASSERT_FATAL(l.ok);
+    CU_ASSERT_FATAL(a.mr() != nullptr);
+    CU_ASSERT_FATAL(b.mr() != nullptr);
     std::memset(a.data(), 0x11, region_bytes);
     std::memset(b.data(), untouched, region_bytes);
   }

@@ -53,8 +53,16 @@ void soak(ShadowConfig config) {
   }
   say(s.counts);
   const ShadowCounts& c = s.counts;
-  CU_ASSERT(c.requests > 0 && c.bytes > 0 && c.umrs > 0 && c.interleaved > 0 && c.atomics > 0);
-  CU_ASSERT(c.messages > 0 && c.paged > 0 && c.right[0] > 0 && c.right[1] > 0 && c.right[2] > 0);
+  CU_ASSERT(c.requests > 0);
+  CU_ASSERT(c.bytes > 0);
+  CU_ASSERT(c.umrs > 0);
+  CU_ASSERT(c.interleaved > 0);
+  CU_ASSERT(c.atomics > 0);
+  CU_ASSERT(c.messages > 0);
+  CU_ASSERT(c.paged > 0);
+  CU_ASSERT(c.right[0] > 0);
+  CU_ASSERT(c.right[1] > 0);
+  CU_ASSERT(c.right[2] > 0);
 }
 
 void strict_order() {

@@ -293,7 +293,8 @@ void a_target_is_shared() {
   int file = memfd_create("domain", MFD_CLOEXEC);
   Xrc x(file);
   ibv_context* other = open_device();
-  CU_ASSERT_FATAL(x.ok && other != nullptr);
+  CU_ASSERT_FATAL(x.ok);
+  CU_ASSERT_FATAL(other != nullptr);
   ibv_xrcd_init_attr domain{};
   domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   domain.fd = file;

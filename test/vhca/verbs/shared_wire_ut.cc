@@ -112,7 +112,8 @@ bool all_equal(const uint8_t* bytes, uint8_t value) {
 
 void mixed_messages_keep_their_receives() {
   static End near("near0", 1), far("far0", 2);
-  CU_ASSERT_FATAL(near.mr != nullptr && far.mr != nullptr);
+  CU_ASSERT_FATAL(near.mr != nullptr);
+  CU_ASSERT_FATAL(far.mr != nullptr);
   ibv_srq_init_attr attr{};
   attr.attr = {senders, 1, 0};
   ibv_srq* srq = ibv_create_srq(far.pd, &attr);
@@ -122,8 +123,10 @@ void mixed_messages_keep_their_receives() {
   for (int i = 0; i < senders; i++) {
     from[i] = near.add_queue(nullptr);
     to[i] = far.add_queue(srq);
-    CU_ASSERT_FATAL(from[i] != nullptr && to[i] != nullptr);
-    CU_ASSERT_FATAL(connect_to(from[i], to[i]) == 0 && connect_to(to[i], from[i]) == 0);
+    CU_ASSERT_FATAL(from[i] != nullptr);
+    CU_ASSERT_FATAL(to[i] != nullptr);
+    EQUAL_FATAL(connect_to(from[i], to[i]), 0);
+    EQUAL_FATAL(connect_to(to[i], from[i]), 0);
     std::fill_n(near.memory.data() + std::size_t{message} * static_cast<std::size_t>(i), message,
                 static_cast<uint8_t>(i + 1));
     EQUAL(post_shared(srq, far.part(i), static_cast<uint64_t>(i)), 0);
@@ -134,7 +137,8 @@ void mixed_messages_keep_their_receives() {
     CU_ASSERT_FATAL(next_completion(near, far, far.cq, wc));
     int sender = static_cast<int>(
         std::find_if(to, to + senders, [&](ibv_qp* q) { return q->qp_num == wc.qp_num; }) - to);
-    CU_ASSERT_FATAL(sender < senders && wc.wr_id < senders);
+    CU_ASSERT_FATAL(sender < senders);
+    CU_ASSERT_FATAL(wc.wr_id < senders);
     EQUAL(wc.byte_len, message);
     CU_ASSERT(all_equal(far.memory.data() + wc.wr_id * message, static_cast<uint8_t>(sender + 1)));
   }

@@ -83,7 +83,9 @@ std::vector<uint8_t> gathered(const std::vector<ibv_sge>& sges) {
 
 void a_list_gathers_and_scatters() {
   Weaver w;
-  CU_ASSERT_FATAL(w.ok && w.mkey != nullptr && w.dv != nullptr);
+  CU_ASSERT_FATAL(w.ok);
+  CU_ASSERT_FATAL(w.mkey != nullptr);
+  CU_ASSERT_FATAL(w.dv != nullptr);
   fill(w.a.data(), 65536, 5);
   std::vector<ibv_sge> sges{w.a.sge(1, 100), w.a.sge(5000, 1), w.a.sge(333, 2000),
                             w.a.sge(60000, 77), w.a.sge(4096, 4096)};
@@ -110,7 +112,8 @@ void a_list_gathers_and_scatters() {
 
 void the_newer_interface_configures_a_list() {
   Weaver w;
-  CU_ASSERT_FATAL(w.ok && w.mkey != nullptr);
+  CU_ASSERT_FATAL(w.ok);
+  CU_ASSERT_FATAL(w.mkey != nullptr);
   fill(w.a.data(), 65536, 17);
   std::vector<ibv_sge> sges{w.a.sge(9, 300), w.a.sge(10000, 5000)};
   w.begin();
@@ -128,7 +131,8 @@ void the_newer_interface_configures_a_list() {
 
 void interleaved_layouts_by_both_interfaces() {
   Weaver w;
-  CU_ASSERT_FATAL(w.ok && w.mkey != nullptr);
+  CU_ASSERT_FATAL(w.ok);
+  CU_ASSERT_FATAL(w.mkey != nullptr);
   fill(w.a.data(), 65536, 29);
   // Two streams: 100 bytes of every 160, then 8 of every 24, 50 times.
   mlx5dv_mr_interleaved streams[2]{{w.a.at(11), 100, 60, w.a.mr()->lkey},
@@ -160,7 +164,9 @@ void interleaved_layouts_by_both_interfaces() {
 void a_key_of_a_key_is_walked_through() {
   Weaver w;
   mlx5dv_mkey* outer = create_mkey(w.pd[0], 4);
-  CU_ASSERT_FATAL(w.ok && w.mkey != nullptr && outer != nullptr);
+  CU_ASSERT_FATAL(w.ok);
+  CU_ASSERT_FATAL(w.mkey != nullptr);
+  CU_ASSERT_FATAL(outer != nullptr);
   fill(w.a.data(), 65536, 41);
   std::vector<ibv_sge> inner{w.a.sge(100, 50), w.a.sge(900, 70)};
   EQUAL(w.list(w.mkey, inner), IBV_WC_SUCCESS);
@@ -176,7 +182,8 @@ void a_key_of_a_key_is_walked_through() {
 
 void a_key_serves_the_other_side_too() {
   Weaver w;
-  CU_ASSERT_FATAL(w.ok && w.mkey != nullptr);
+  CU_ASSERT_FATAL(w.ok);
+  CU_ASSERT_FATAL(w.mkey != nullptr);
   // A queue back: side 1 writes through the key of side 0.
   std::vector<ibv_sge> sges{w.a.sge(64, 10), w.a.sge(1000, 500)};
   w.begin();
@@ -198,7 +205,8 @@ void a_key_serves_the_other_side_too() {
 
 void an_invalidated_key_is_dead_until_configured_again() {
   Weaver w;
-  CU_ASSERT_FATAL(w.ok && w.mkey != nullptr);
+  CU_ASSERT_FATAL(w.ok);
+  CU_ASSERT_FATAL(w.mkey != nullptr);
   EQUAL(w.list(w.mkey, {w.a.sge(0, 64)}), IBV_WC_SUCCESS);
   EQUAL(w.write_through(w.mkey->lkey, 64), IBV_WC_SUCCESS);
   uint64_t count = journal_count(Journal::Kind::invalidate);

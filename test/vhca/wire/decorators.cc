@@ -54,7 +54,8 @@ void a_misspelt_wire_is_refused_with_the_nearest_one() {
     std::string why;
     CU_ASSERT(!check_wire_spec(row[0], &why).ok());
     CU_ASSERT(why.find(std::string("(is ") + row[1] + " meant?)") != std::string::npos);
-    CU_ASSERT(why.find("cable:NAME") != std::string::npos && why.find('\n') == std::string::npos);
+    CU_ASSERT(why.find("cable:NAME") != std::string::npos);
+    EQUAL(why.find('\n'), std::string::npos);
   }
   std::string why;
   CU_ASSERT(!check_wire_spec("quite:else", &why).ok() && why.find("meant") == std::string::npos);
@@ -88,7 +89,8 @@ void a_bad_cable_does_what_it_is_told() {
     return static_cast<double>(got) > want * 0.6 && static_cast<double>(got) < want * 1.5;
   };
   std::vector<unsigned> lost = through("drop:0.1:seed:3", changed);
-  CU_ASSERT(near(2000 - lost.size(), 200) && changed == 0);
+  CU_ASSERT(near(2000 - lost.size(), 200));
+  EQUAL(changed, 0);
   CU_ASSERT(std::is_sorted(lost.begin(), lost.end()));
   std::vector<unsigned> twice = through("dup:0.1", changed);
   CU_ASSERT(near(twice.size() - 2000, 200) && std::is_sorted(twice.begin(), twice.end()));
@@ -170,8 +172,10 @@ void stations_of_an_ethernet_find_each_other() {
   CU_ASSERT(right->peek().empty());
   EQUAL(left->peek().size(), 60);
   left->drop();
-  CU_ASSERT(left->find(gids[1]) == macs[1] && right->find(gids[0]) == macs[0]);
-  CU_ASSERT(left->peek().empty() && right->peek().empty());
+  EQUAL(left->find(gids[1]), macs[1]);
+  EQUAL(right->find(gids[0]), macs[0]);
+  CU_ASSERT(left->peek().empty());
+  CU_ASSERT(right->peek().empty());
 }
 
 constexpr Case of_decorators[] = {

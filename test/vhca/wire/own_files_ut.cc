@@ -66,12 +66,15 @@ void a_link_in_the_folder_is_not_followed() {
   CU_ASSERT(!f.open(&why).ok());
   CU_ASSERT(why.find("slot-N") != std::string::npos);
   EQUAL(text_of(precious), "mine");
-  CU_ASSERT(unlink(slot.c_str()) == 0 && link(precious.c_str(), slot.c_str()) == 0);
+  EQUAL(unlink(slot.c_str()), 0);
+  EQUAL(link(precious.c_str(), slot.c_str()), 0);
   CU_ASSERT(!f.open().ok());
   EQUAL(text_of(precious), "mine");
-  CU_ASSERT(unlink(slot.c_str()) == 0 && mkfifo(slot.c_str(), 0600) == 0);
+  EQUAL(unlink(slot.c_str()), 0);
+  EQUAL(mkfifo(slot.c_str(), 0600), 0);
   CU_ASSERT(!f.open().ok());
-  CU_ASSERT(unlink(slot.c_str()) == 0 && f.open().ok());
+  EQUAL(unlink(slot.c_str()), 0);
+  CU_ASSERT(f.open().ok());
 }
 
 // Nor is it believed: a table is read from a plain file of this user's only.
@@ -83,11 +86,14 @@ void a_link_in_the_folder_is_no_table() {
   CU_ASSERT(a->find(gid).has_value());
   const std::string slot = f.name + "/slot-1", copy = f.name + "/copy";
   std::filesystem::copy(slot, copy);
-  CU_ASSERT(unlink(slot.c_str()) == 0 && symlink("copy", slot.c_str()) == 0);
+  EQUAL(unlink(slot.c_str()), 0);
+  EQUAL(symlink("copy", slot.c_str()), 0);
   CU_ASSERT(!a->find(gid).has_value());
-  CU_ASSERT(unlink(slot.c_str()) == 0 && link(copy.c_str(), slot.c_str()) == 0);
+  EQUAL(unlink(slot.c_str()), 0);
+  EQUAL(link(copy.c_str(), slot.c_str()), 0);
   CU_ASSERT(!a->find(gid).has_value());
-  CU_ASSERT(unlink(copy.c_str()) == 0 && a->find(gid).has_value());
+  EQUAL(unlink(copy.c_str()), 0);
+  CU_ASSERT(a->find(gid).has_value());
 }
 
 void a_folder_that_others_may_enter_is_refused() {
@@ -103,7 +109,8 @@ void a_folder_that_others_may_enter_is_refused() {
     UnixWire::remove_leftovers(f.name);
   }
   CU_ASSERT(std::filesystem::is_empty(f.name));
-  CU_ASSERT(chmod(f.name.c_str(), 0700) == 0 && f.open().ok());
+  EQUAL(chmod(f.name.c_str(), 0700), 0);
+  CU_ASSERT(f.open().ok());
 }
 
 // "unix:$XDG_RUNTIME_DIR/w" where that variable is not set.
@@ -152,7 +159,8 @@ void a_pair_of_sockets_lies_in_folders_of_ones_own() {
   CU_ASSERT(!make_wire("dgram:" + mine + ":" + there).ok());
   CU_ASSERT(!make_wire("dgram:" + there + ":" + mine).ok());
   CU_ASSERT(!make_wire("dgram:" + mine + ":/b").ok());
-  CU_ASSERT(std::filesystem::is_empty(open_to_all.name) && std::filesystem::is_empty(f.name));
+  CU_ASSERT(std::filesystem::is_empty(open_to_all.name));
+  CU_ASSERT(std::filesystem::is_empty(f.name));
 }
 
 // A datagram to the socket `to` from the socket `from`, by the user `who`, maybe with descriptors.
@@ -268,7 +276,8 @@ void one_user_in_two_user_namespaces_is_himself() {
   EQUAL(a->send(to_child), Wire::Sent::taken);
   int status = -1;
   waitpid(child, &status, 0);
-  CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CU_ASSERT(WIFEXITED(status));
+  EQUAL(WEXITSTATUS(status), 0);
   close(ready[0]);
 }
 

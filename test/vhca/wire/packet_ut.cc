@@ -35,10 +35,15 @@ void headers_are_found_behind_tags() {
   on_each_kind([](const FrameSpec& s) {
     Bytes f = make_frame(s);
     PacketView v = parse_packet(f);
-    CU_ASSERT(v.l3 == (s.ipv6 ? L3::ipv6 : L3::ipv4) && v.l4 == (s.tcp ? L4::tcp : L4::udp));
-    CU_ASSERT(v.tags == s.tags && v.l3_at == l3_of(s) && v.l4_at == l4_of(s));
-    CU_ASSERT(v.l3_end == f.size() && v.l4_at + v.l4_header == payload_of(s));
-    CU_ASSERT(!v.fragment && !v.ip_options);
+    EQUAL(v.l3, (s.ipv6 ? L3::ipv6 : L3::ipv4));
+    EQUAL(v.l4, (s.tcp ? L4::tcp : L4::udp));
+    EQUAL(v.tags, s.tags);
+    EQUAL(v.l3_at, l3_of(s));
+    EQUAL(v.l4_at, l4_of(s));
+    EQUAL(v.l3_end, f.size());
+    EQUAL(v.l4_at + v.l4_header, payload_of(s));
+    CU_ASSERT(!v.fragment);
+    CU_ASSERT(!v.ip_options);
   });
 }
 
@@ -46,7 +51,8 @@ void right_checksums_are_good_and_any_changed_byte_is_not() {
   on_each_kind([](const FrameSpec& s) {
     Bytes f = make_frame(s);
     PacketView v = parse_packet(f);
-    CU_ASSERT(l3_checksum_good(f, v) && l4_checksum_good(f, v));
+    CU_ASSERT(l3_checksum_good(f, v));
+    CU_ASSERT(l4_checksum_good(f, v));
     for (std::size_t i = l4_of(s); i < f.size(); i += 13) {
       if (!s.tcp && i >= l4_of(s) + 4 && i < l4_of(s) + 6)
         continue;  // the length decides what is summed
@@ -96,10 +102,15 @@ void extension_headers_are_passed_and_fragments_told() {
   f.insert(f.begin() + static_cast<long>(l4_of(s)), options.begin(), options.end());
   put16(f, l3_of(s) + 4, f.size() - l4_of(s));
   PacketView v = parse_packet(f);
-  CU_ASSERT(v.ip_options && v.l4 == L4::udp && v.l4_at == l4_of(s) + 8 && l4_checksum_good(f, v));
+  CU_ASSERT(v.ip_options);
+  EQUAL(v.l4, L4::udp);
+  EQUAL(v.l4_at, l4_of(s) + 8);
+  CU_ASSERT(l4_checksum_good(f, v));
   f[l3_of(s) + 6] = std::byte{44};
   v = parse_packet(f);
-  CU_ASSERT(v.fragment && v.l4 == L4::none && v.l3 == L3::ipv6);
+  CU_ASSERT(v.fragment);
+  EQUAL(v.l4, L4::none);
+  EQUAL(v.l3, L3::ipv6);
 }
 
 // Any bytes, any length: offsets stay inside (a sanitizer sees reads that do not).
@@ -236,11 +247,14 @@ void segments_in_tunnels() {
 void what_cannot_be_cut_is_refused() {
   Segmenter seg;
   std::byte out[2000];
-  CU_ASSERT(!seg.open(make_frame({.payload = 0}), {.payload_bytes = 1000}) && seg.next(out) == 0);
-  CU_ASSERT(!seg.open(make_frame({}), {}) && seg.next(out) == 0);
-  CU_ASSERT(!seg.open(make_frame({.fragment = 0x2000}), {.payload_bytes = 10}) &&
-            seg.next(out) == 0);
-  CU_ASSERT(!seg.open(Bytes(14), {.payload_bytes = 10}) && !seg.open({}, {.payload_bytes = 10}));
+  CU_ASSERT(!seg.open(make_frame({.payload = 0}), {.payload_bytes = 1000}));
+  EQUAL(seg.next(out), 0);
+  CU_ASSERT(!seg.open(make_frame({}), {}));
+  EQUAL(seg.next(out), 0);
+  CU_ASSERT(!seg.open(make_frame({.fragment = 0x2000}), {.payload_bytes = 10}));
+  EQUAL(seg.next(out), 0);
+  CU_ASSERT(!seg.open(Bytes(14), {.payload_bytes = 10}));
+  CU_ASSERT(!seg.open({}, {.payload_bytes = 10}));
 }
 
 constexpr Case cases[] = {

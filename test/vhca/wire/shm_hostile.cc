@@ -108,7 +108,9 @@ void a_forged_ring_costs_its_putter_the_connection() {
     (void)heard_now(*a);
   }
   const WireCounters& c = a->counters();
-  CU_ASSERT(c.rx_frames == 1 && c.rx_malformed == 7 && c.rx_too_long == 2);
+  EQUAL(c.rx_frames, 1);
+  EQUAL(c.rx_malformed, 7);
+  EQUAL(c.rx_too_long, 2);
   auto b = f.open();
   b->send(frame_to(*a->mac(), *b->mac(), 'b'));
   EQUAL(heard(*a), "b");

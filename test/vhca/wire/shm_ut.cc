@@ -56,14 +56,18 @@ void a_frame_goes_to_its_slot_and_to_nobody_else() {
   EQUAL(*b->mac(), (Mac{0x02, 0x4b, 0x4c, 0, 1, 1}));
   a->send(frame_to(*b->mac(), *a->mac(), 'b'));
   a->send(frame_to(*c->mac(), *a->mac(), 'c'));
-  CU_ASSERT(heard(*b) == "b" && heard(*c) == "c" && heard_now(*a).empty());
+  EQUAL(heard(*b), "b");
+  EQUAL(heard(*c), "c");
+  CU_ASSERT(heard_now(*a).empty());
   const Mac own{0x02, 9, 9, 9, 9, 9};
   a->send(frame_to(own, *a->mac(), '1'));
-  CU_ASSERT(heard(*b) == "1" && heard(*c) == "1");
+  EQUAL(heard(*b), "1");
+  EQUAL(heard(*c), "1");
   b->send(frame_to(*a->mac(), own, '2'));
   EQUAL(heard(*a), "2");
   a->send(frame_to(own, *a->mac(), '3'));
-  CU_ASSERT(heard(*b) == "3" && heard_now(*c).empty());
+  EQUAL(heard(*b), "3");
+  CU_ASSERT(heard_now(*c).empty());
   Gid gid{0xfd};
   b->publish(own, {&gid, 1});
   CU_ASSERT(a->find(gid) == own);
@@ -88,7 +92,8 @@ void a_full_ring_loses_nothing() {
     all_same = same(b->peek(), numbered(came++));
     b->drop();
   }
-  CU_ASSERT(all_same && b->peek().empty());
+  CU_ASSERT(all_same);
+  CU_ASSERT(b->peek().empty());
   CU_ASSERT(a->counters().tx_busy > 0);
 }
 
@@ -112,7 +117,8 @@ void who_is_blocked_wakes_when_there_is_room() {
   while (came < sent && !b->peek().empty()) b->drop(), came++;
   (void)b->peek();
   EQUAL(poll(&blocked, 1, 1000), 1);
-  CU_ASSERT(readable(*a, 1000) && a->has_room());
+  CU_ASSERT(readable(*a, 1000));
+  CU_ASSERT(a->has_room());
   EQUAL(a->send(frame), Wire::Sent::taken);
   EQUAL(a->counters().tx_busy, 1);
 }
@@ -158,7 +164,8 @@ void who_dies_with_a_full_ring_makes_room() {
   while (a->send(frame) == Wire::Sent::taken) continue;
   CU_ASSERT(!a->has_room());
   b.reset();
-  CU_ASSERT(readable(*a, 1000) && a->has_room());
+  CU_ASSERT(readable(*a, 1000));
+  CU_ASSERT(a->has_room());
   EQUAL(a->send(frame), Wire::Sent::taken);
   EQUAL(a->counters().tx_lost, 1);
 }

@@ -81,11 +81,13 @@ void slots_go_on_behind_256() {
   EQUAL(*b->mac(), (Mac{0x02, 0x4b, 0x4c, 1, 45, 1}));
   a->send(frame_to(*b->mac(), *a->mac(), '1'));
   b->send(frame_to(*a->mac(), *b->mac(), '2'));
-  CU_ASSERT(taken(*b) == "1" && taken(*a) == "2");
+  EQUAL(taken(*b), "1");
+  EQUAL(taken(*a), "2");
   Mac all{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   a->send(frame_to(all, *a->mac(), '3'));
   b->send(frame_to(all, *b->mac(), '4'));
-  CU_ASSERT(taken(*b) == "3" && taken(*a) == "4");
+  EQUAL(taken(*b), "3");
+  EQUAL(taken(*a), "4");
 }
 
 void there_are_65536_slots() {
@@ -101,7 +103,9 @@ void other_files_stay() {
   Folder f;
   const std::string file = f.name + "/0";
   const int plain = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  CU_ASSERT_FATAL(plain >= 0 && write(plain, "mine", 4) == 4 && close(plain) == 0);
+  CU_ASSERT_FATAL(plain >= 0);
+  EQUAL_FATAL(write(plain, "mine", 4), 4);
+  EQUAL_FATAL(close(plain), 0);
   auto refused = make_wire("unix:" + f.name);
   CU_ASSERT(!refused.ok() && refused.error().code == EADDRINUSE);
   EQUAL(::access(file.c_str(), F_OK), 0);
@@ -120,12 +124,17 @@ void ports_with_one_address() {
   c->publish(other, {});
   for (int i = 0; i < 2; i++) {
     a->send(frame_to(one, one, '1'));
-    CU_ASSERT(taken(*b) == "1" && taken(*c) == "1" && taken(*a).empty());
+    EQUAL(taken(*b), "1");
+    EQUAL(taken(*c), "1");
+    CU_ASSERT(taken(*a).empty());
     b->send(frame_to(one, one, '2'));
-    CU_ASSERT(taken(*a) == "2" && taken(*c) == "2" && taken(*b).empty());
+    EQUAL(taken(*a), "2");
+    EQUAL(taken(*c), "2");
+    CU_ASSERT(taken(*b).empty());
   }
   a->send(frame_to(*b->mac(), one, '3'));
-  CU_ASSERT(taken(*b) == "3" && taken(*c).empty());
+  EQUAL(taken(*b), "3");
+  CU_ASSERT(taken(*c).empty());
 }
 
 // Who listens is known to the others of a folder until he says no more, or is gone.
@@ -135,7 +144,8 @@ void services_of_others() {
   {
     auto b = f.open();
     b->serve(0x1061d2f, true);
-    CU_ASSERT(a->is_served(0x1061d2f) && !a->is_served(0x1061d2e));
+    CU_ASSERT(a->is_served(0x1061d2f));
+    CU_ASSERT(!a->is_served(0x1061d2e));
     CU_ASSERT(!b->is_served(0x1061d2f));  // his own is none of another's
     b->serve(0x1061d2f, false);
     CU_ASSERT(!a->is_served(0x1061d2f));
@@ -155,7 +165,8 @@ void notes_of_others() {
     auto b = f.open(), c = f.open();
     b->leave_note(0x1061d2f, two);
     c->leave_note(0x1061d2f, one);
-    CU_ASSERT(a->notes_of_others(0x1061d2f).size() == 72 && a->notes_of_others(7).empty());
+    EQUAL(a->notes_of_others(0x1061d2f).size(), 72);
+    CU_ASSERT(a->notes_of_others(7).empty());
     CU_ASSERT(b->notes_of_others(0x1061d2f) == one);  // its own is none of another's
     b->leave_note(0x1061d2f, one);
     EQUAL(a->notes_of_others(0x1061d2f).size(), 48);
@@ -166,9 +177,11 @@ void notes_of_others() {
     CU_ASSERT(a->notes_of_others(0x1061d2f).empty());  // a file that has another name too
     EQUAL(::unlink(more.c_str()), 0);
     const Fd held = a->hold_notes();
-    CU_ASSERT(bool{held} && !b->hold_notes());
+    CU_ASSERT(bool{held});
+    CU_ASSERT(!b->hold_notes());
   }
-  CU_ASSERT(bool{a->hold_notes()} && a->notes_of_others(0x1061d2f).empty());
+  CU_ASSERT(bool{a->hold_notes()});
+  CU_ASSERT(a->notes_of_others(0x1061d2f).empty());
 }
 
 // The one that lives behind a port's address; life 0: nobody.
@@ -211,7 +224,9 @@ void residents_of_slots() {
     EQUAL(resident_at(**wire, mac).life, 0);
     const pid_t child = port_of_a_child(spec, mac);
     const Resident one = resident_at(**wire, mac);
-    CU_ASSERT_TRUE(one.life != 0 && one.slot == 1 && one.pid == static_cast<uint32_t>(child));
+    CU_ASSERT_TRUE(one.life != 0);
+    EQUAL(one.slot, 1);
+    EQUAL(one.pid, static_cast<uint32_t>(child));
     CU_ASSERT_FALSE(is_stopped(one));
     int status = 0;
     kill(child, SIGSTOP);
@@ -227,7 +242,9 @@ void residents_of_slots() {
     CU_ASSERT_FALSE(is_stopped(one));
     const pid_t next = port_of_a_child(spec, mac);
     const Resident two = resident_at(**wire, mac);
-    CU_ASSERT_TRUE(two.life != 0 && two.life != one.life && two.slot == one.slot);
+    CU_ASSERT_TRUE(two.life != 0);
+    CU_ASSERT_TRUE(two.life != one.life);
+    EQUAL(two.slot, one.slot);
     kill(next, SIGKILL);
     waitpid(next, &status, 0);
   }
@@ -250,7 +267,8 @@ void a_frame_to_all_makes_no_look_at_the_folder() {
     }
     const uint64_t milliseconds = (clock_ns() - begun) / 1'000'000;
     EQUAL(heard, 20'000);
-    CU_ASSERT(looks - before <= milliseconds + 2 && looks - before < 20'000);
+    CU_ASSERT(looks - before <= milliseconds + 2);
+    CU_ASSERT(looks - before < 20'000);
     // Who comes later is heard of all the same, soon.
     auto c = f.open();
     std::string last;
@@ -260,7 +278,8 @@ void a_frame_to_all_makes_no_look_at_the_folder() {
       (void)taken(*b);
       last = taken(*c);
     }
-    CU_ASSERT(!last.empty() && last.find_first_not_of('f') == std::string::npos);
+    CU_ASSERT(!last.empty());
+    EQUAL(last.find_first_not_of('f'), std::string::npos);
   }
 }
 

@@ -40,7 +40,9 @@ void a_frame_goes_to_its_slot_and_to_nobody_else() {
   auto a = f.open(), b = f.open(), c = f.open();
   a->send(frame_to(*b->mac(), *a->mac(), 'b'));
   a->send(frame_to(*c->mac(), *a->mac(), 'c'));
-  CU_ASSERT(taken(*b) == "b" && taken(*c) == "c" && taken(*a).empty());
+  EQUAL(taken(*b), "b");
+  EQUAL(taken(*c), "c");
+  CU_ASSERT(taken(*a).empty());
   EQUAL(a->send(frame_to(*a->mac(), *a->mac(), 'a')), Wire::Sent::taken);
   CU_ASSERT(taken(*a).empty());
 }
@@ -50,13 +52,17 @@ void an_unknown_address_is_flooded_until_it_has_been_seen() {
   auto a = f.open(), b = f.open(), c = f.open();
   Mac own{0x02, 9, 9, 9, 9, 9};
   a->send(frame_to(own, *a->mac(), '1'));
-  CU_ASSERT(taken(*b) == "1" && taken(*c) == "1");
+  EQUAL(taken(*b), "1");
+  EQUAL(taken(*c), "1");
   b->send(frame_to(*a->mac(), own, '2'));
   EQUAL(taken(*a), "2");
   a->send(frame_to(own, *a->mac(), '3'));
-  CU_ASSERT(taken(*b) == "3" && taken(*c).empty());
+  EQUAL(taken(*b), "3");
+  CU_ASSERT(taken(*c).empty());
   a->send(frame_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, *a->mac(), '4'));
-  CU_ASSERT(taken(*b) == "4" && taken(*c) == "4" && taken(*a).empty());
+  EQUAL(taken(*b), "4");
+  EQUAL(taken(*c), "4");
+  CU_ASSERT(taken(*a).empty());
 }
 
 void what_a_killed_process_left_is_taken_over() {
@@ -72,7 +78,8 @@ void what_a_killed_process_left_is_taken_over() {
   }
   char c;
   EQUAL(read(ready[0], &c, 1), 1);
-  CU_ASSERT(std::filesystem::exists(f.name + "/1") && std::filesystem::exists(f.name + "/2"));
+  CU_ASSERT(std::filesystem::exists(f.name + "/1"));
+  CU_ASSERT(std::filesystem::exists(f.name + "/2"));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   Mac dead{0x02, 0x4b, 0x4c, 0, 1, 1};
@@ -98,15 +105,21 @@ void a_port_is_found_by_the_table_that_it_published() {
   CU_ASSERT(!a->find(gid_of(1)).has_value());
   Gid gids[] = {gid_of(1), gid_of(2)};
   b->publish(own, gids);
-  CU_ASSERT(a->find(gid_of(1)) == own && a->find(gid_of(2)) == own && c->find(gid_of(2)) == own);
-  CU_ASSERT(!a->find(gid_of(3)).has_value() && !b->find(gid_of(1)).has_value());
+  EQUAL(a->find(gid_of(1)), own);
+  EQUAL(a->find(gid_of(2)), own);
+  EQUAL(c->find(gid_of(2)), own);
+  CU_ASSERT(!a->find(gid_of(3)).has_value());
+  CU_ASSERT(!b->find(gid_of(1)).has_value());
   a->send(frame_to(own, *a->mac(), '1'));  // its place is known, nobody else gets it
-  CU_ASSERT(taken(*b) == "1" && taken(*c).empty());
+  EQUAL(taken(*b), "1");
+  CU_ASSERT(taken(*c).empty());
   b->publish(own, {gids + 1, 1});
-  CU_ASSERT(!a->find(gid_of(1)).has_value() && a->find(gid_of(2)) == own);
+  CU_ASSERT(!a->find(gid_of(1)).has_value());
+  EQUAL(a->find(gid_of(2)), own);
   b.reset();
   CU_ASSERT(!a->find(gid_of(2)).has_value());
-  CU_ASSERT(f.open() != nullptr && !a->find(gid_of(2)).has_value());
+  CU_ASSERT(f.open() != nullptr);
+  CU_ASSERT(!a->find(gid_of(2)).has_value());
 }
 
 void the_table_of_a_killed_process_is_not_believed() {
@@ -123,7 +136,8 @@ void the_table_of_a_killed_process_is_not_believed() {
     for (;;) pause();
   }
   char c;
-  CU_ASSERT(read(ready[0], &c, 1) == 1 && a->find(gid_of(1)).has_value());
+  EQUAL(read(ready[0], &c, 1), 1);
+  CU_ASSERT(a->find(gid_of(1)).has_value());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   CU_ASSERT(!a->find(gid_of(1)).has_value());
@@ -153,9 +167,11 @@ void tables_are_read_as_untrusted_bytes() {
   CU_ASSERT(!a->find(gid).has_value());
   put(std::string(22 * 1000 + 7, 'x') + row + good);
   CU_ASSERT(!a->find(gid).has_value());
-  CU_ASSERT(unlink(file.c_str()) == 0 && mkfifo(file.c_str(), 0600) == 0);
+  EQUAL(unlink(file.c_str()), 0);
+  EQUAL(mkfifo(file.c_str(), 0600), 0);
   CU_ASSERT(!a->find(gid).has_value());  // and it has not waited for a writer
-  CU_ASSERT(unlink(file.c_str()) == 0 && mkdir(file.c_str(), 0700) == 0);
+  EQUAL(unlink(file.c_str()), 0);
+  EQUAL(mkdir(file.c_str(), 0700), 0);
   CU_ASSERT(!a->find(gid).has_value());
 }
 
@@ -166,7 +182,8 @@ void who_looks_for_leftovers_leaves_the_living_alone() {
   UnixWire::remove_leftovers(f.name);
   EQUAL(a->send(frame_to(*c->mac(), *a->mac(), '1')), Wire::Sent::taken);
   EQUAL(b->send(frame_to(*a->mac(), *b->mac(), '2')), Wire::Sent::taken);
-  CU_ASSERT(taken(*c) == "1" && taken(*a) == "2");
+  EQUAL(taken(*c), "1");
+  EQUAL(taken(*a), "2");
 }
 
 void who_has_gone_is_looked_for_anew() {
@@ -196,16 +213,19 @@ void who_is_blocked_wakes_when_there_is_room() {
   b->send(frame_to(*a->mac(), *b->mac(), 'y'));
   CU_ASSERT(readable(*a) && taken(*a) == "y" && !readable(*a));
   CU_ASSERT(!b->peek().empty());
-  CU_ASSERT(readable(*a, 1000) && a->has_room());
+  CU_ASSERT(readable(*a, 1000));
+  CU_ASSERT(a->has_room());
   EQUAL(a->send(frame), Wire::Sent::taken);
   EQUAL(a->counters().tx_busy, 1);
   // The same with another neighbour, and with one that goes.
   auto c = f.open();
   const Bytes other = frame_to(*c->mac(), *a->mac(), 'z');
   while (a->send(other) == Wire::Sent::taken) continue;
-  CU_ASSERT(!readable(*a) && !a->has_room());
+  CU_ASSERT(!readable(*a));
+  CU_ASSERT(!a->has_room());
   c.reset();
-  CU_ASSERT(readable(*a, 1000) && a->has_room());
+  CU_ASSERT(readable(*a, 1000));
+  CU_ASSERT(a->has_room());
 }
 
 // As the engine does it: in rows, and not before there is room again.
@@ -228,7 +248,8 @@ void few_frames_are_refused() {
   }
   CU_ASSERT(in_order);
   EQUAL(a->held(), 0);
-  CU_ASSERT(a->counters().tx_busy > 0 && a->counters().tx_busy * 100 <= many);
+  CU_ASSERT(a->counters().tx_busy > 0);
+  CU_ASSERT(a->counters().tx_busy * 100 <= many);
   EQUAL(a->counters().tx_frames, many);
 }
 
@@ -240,10 +261,12 @@ void corked_frames_leave_with_the_flush() {
   a->send(frame_to(*c->mac(), *a->mac(), '3'));
   a->send(frame_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, *a->mac(), '4'));
   a->send(frame_to(*b->mac(), *a->mac(), '5'));
-  CU_ASSERT(b->peek().empty() && c->peek().empty());
+  CU_ASSERT(b->peek().empty());
+  CU_ASSERT(c->peek().empty());
   EQUAL(a->held(), 5);
   CU_ASSERT(a->flush());
-  CU_ASSERT(taken(*b) == "1245" && taken(*c) == "34");
+  EQUAL(taken(*b), "1245");
+  EQUAL(taken(*c), "34");
 }
 
 // They lie in our memory, where poll(2) does not look.

@@ -101,8 +101,10 @@ void an_unreliable_queue_tells_again_after_sqe() {
     const std::optional<Completion> c = link.wait(rig.cq_a);
     link.settle();
     CU_ASSERT_FATAL(c.has_value());
-    CU_ASSERT(c->index == at && c->syndrome == Syndrome::local_prot);
-    CU_ASSERT(!rig.cq_a.poll() && rig.state(rig.a) == QpState::sqe);
+    EQUAL(c->index, at);
+    EQUAL(c->syndrome, Syndrome::local_prot);
+    CU_ASSERT(!rig.cq_a.poll());
+    EQUAL(rig.state(rig.a), QpState::sqe);
     QpAttr attr;
     attr.state = QpState::rts;
     EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, qp_mask::state), 0);
@@ -185,7 +187,8 @@ void the_wire_keeps_the_modes() {
   for (uint16_t at : std::initializer_list<uint16_t>{2, 3, 6, 7}) {
     const std::optional<Completion> c = link.wait(link.left.cq_a);
     CU_ASSERT_FATAL(c.has_value());
-    CU_ASSERT(c->index == at && c->syndrome == fine);
+    EQUAL(c->index, at);
+    EQUAL(c->syndrome, fine);
   }
   EQUAL(link.left.events.completions, 2);
   for (int i = 0; i < 3; i++) post(Opcode::rdma_write, ce::first, 0xdead00);
@@ -194,7 +197,8 @@ void the_wire_keeps_the_modes() {
   for (auto [at, syndrome] : Bench::Told{{8, bad_key}, {11, flush}}) {
     const std::optional<Completion> c = link.wait(link.left.cq_a);
     CU_ASSERT_FATAL(c.has_value());
-    CU_ASSERT(c->index == at && c->syndrome == syndrome);
+    EQUAL(c->index, at);
+    EQUAL(c->syndrome, syndrome);
   }
 }
 
