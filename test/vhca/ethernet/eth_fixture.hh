@@ -261,5 +261,7 @@ std::span<const kilim::test::Case> eth_odd_frame_cases();
 // Of eth_tunnel_rules.cc.
 std::span<const kilim::test::Case> eth_tunnel_rule_cases();
 std::span<const kilim::test::Case> eth_fours_cases();
+// In eth_admits.cc.
+std::span<const kilim::test::Case> eth_admits_cases();
 
 }  // namespace kilim::test

@@ -136,6 +136,40 @@ void what_does_not_follow_is_received_by_itself() {
   }
 }
 
+// A rule that marks, in the place of the one for everything: addresses of the link are no part of a
+// stream.
+uint32_t marked(Joining& j, uint8_t last_of_dst, uint32_t tag) {
+  FlowSpec f = everything();
+  f.dst[5] = last_of_dst;
+  f.dst_mask[5] = 0xff;
+  f.tags = true;
+  f.tag = tag;
+  return *create_flow_to_tir(*j.r.hca, j.tirn, f);
+}
+
+// A completion has one mark, so segments that rules mark otherwise are not joined: each frame has
+// its own.
+void segments_of_other_marks_are_not_joined() {
+  Joining j;
+  EQUAL(destroy_flow(*j.r.hca, j.rule), 0);
+  const Bytes first = segment(false, 1000, 100);
+  const auto last_of_dst = std::to_integer<uint8_t>(first[5]);
+  (void)marked(j, last_of_dst, 0x111);
+  (void)marked(j, last_of_dst ^ 1, 0x222);
+  for (int i = 0; i < 4; i++) j.post();
+  Bytes second = segment(false, 1100, 100), third = segment(false, 1200, 100, 0x18);
+  second[5] ^= std::byte{1};
+  third[5] ^= std::byte{1};
+  for (const Bytes& s : {first, second, third}) j.send(s);
+  const prm::Cqe one = Rig::poll(j.q), two = Rig::poll(j.q);
+  EQUAL(opcode(one), recv_opcode);
+  EQUAL(prm::cqe::qpn::get(one), 0x111);
+  EQUAL(j.data(one), first);
+  EQUAL(opcode(two), recv_opcode);
+  EQUAL(prm::cqe::qpn::get(two), 0x222);
+  EQUAL(prm::cqe::lro_num_seg::get(two), 2);
+}
+
 void size_and_time_end_it() {
   Joining j(512, 3000);
   for (int i = 0; i < 4; i++) j.post();
@@ -251,6 +285,7 @@ constexpr Case of_large_receives[] = {
     {"a rule drops what another client sends", a_rule_drops_what_another_client_sends},
     {"segments that follow are received as one", segments_that_follow_are_received_as_one},
     {"what does not follow is received by itself", what_does_not_follow_is_received_by_itself},
+    {"segments of other marks are not joined", segments_of_other_marks_are_not_joined},
     {"size and time end it", size_and_time_end_it},
     {"a frame is no longer than its receive request",
      a_frame_is_no_longer_than_its_receive_request},

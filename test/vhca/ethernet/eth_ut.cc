@@ -196,9 +196,9 @@ KILIM_TEST_MAIN(eth) {
   if (!dma::install()) return 2;
   return kilim::test::run_tables(
       "vhca/ethernet/eth",
-      {eth_ut::cases, eth_receive_cases(), eth_packets_cases(), eth_large_cases(), eth_ways_cases(),
-       eth_fours_cases(), eth_odd_frame_cases(), eth_tunnel_cases(), eth_tunnel_rule_cases(),
-       eth_large_receive_cases(), eth_spread_cases(), receive_queue_cases(), compression_cases(),
-       eth_ut::general},
+      {eth_ut::cases, eth_admits_cases(), eth_receive_cases(), eth_packets_cases(),
+       eth_large_cases(), eth_ways_cases(), eth_fours_cases(), eth_odd_frame_cases(),
+       eth_tunnel_cases(), eth_tunnel_rule_cases(), eth_large_receive_cases(), eth_spread_cases(),
+       receive_queue_cases(), compression_cases(), eth_ut::general},
       argc, argv);
 }

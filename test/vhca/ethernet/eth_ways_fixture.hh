@@ -77,7 +77,9 @@ inline void note_entries(RawQueue& q, Trace& t) {
     // Numbers of queues and times are those of the adapter.
     c.timestamp = {};
     const uint32_t number = c.sop_drop_qpn.host();
-    c.sop_drop_qpn = be32{(number & 0xff000000) | ((number & 0xffffff) != 0 ? 1u : 0u)};
+    const uint32_t queue_or_mark = number & 0xffffff;
+    c.sop_drop_qpn =
+        be32{(number & 0xff000000) | (queue_or_mark == q.qpn.value() ? 1u : queue_or_mark)};
     Bytes b(sizeof(c));
     std::memcpy(b.data(), &c, sizeof(c));
     t.entries.push_back(b);
