@@ -10,6 +10,8 @@
 
 namespace kilim::vhca {
 
+namespace card {
+
 namespace {
 
 using Field = prm::CapField;
@@ -24,23 +26,20 @@ uint32_t log2_of(uint32_t v) {
 }
 
 // Figures of the public dump of a ConnectX-6 Dx (saeedtx/mlx5ctl, README.md).
-namespace card {
 constexpr uint32_t log_page_bytes = 12;
 constexpr uint32_t log_region_bytes = 64;  // any length
-constexpr uint32_t log_bf_bytes =
-    9;  // what mlx5_ib_alloc_ucontext_resp says too (uverbs/device.cc)
-}  // namespace card
+constexpr uint32_t log_bf_bytes = 9;       // said to the client's context too (uverbs/device.cc)
 
 void limits(const Profile& p, CapGroup g) {
   const Row rows[] = {
       {Field{0x80, 8}, log2_of(p.max_qp_wr)},          // log_max_srq_sz
       {Field{0xab, 5}, log2_of(p.max_srq)},            // log_max_srq
-      {Field{0x109, 7}, card::log_region_bytes},       // log_max_mrw_sz
+      {Field{0x109, 7}, log_region_bytes},             // log_max_mrw_sz
       {Field{0x186, 10}, Profile::max_q_counters},     // max_qp_cnt
       {Field{0x1ab, 5}, Profile::local_ca_ack_delay},  // local_ca_ack_delay
-      {Field{0x258, 8}, card::log_page_bytes},         // log_pg_sz
+      {Field{0x258, 8}, log_page_bytes},               // log_pg_sz
       {Field{0x260, 1}, 1},                            // bf
-      {Field{0x26b, 5}, card::log_bf_bytes},           // log_bf_reg_size
+      {Field{0x26b, 5}, log_bf_bytes},                 // log_bf_reg_size
       {Field{0x2e7, 25}, p.max_group_members},         // max_qp_mcg
       {Field{0x318, 8}, log2_of(p.max_groups)},        // log_max_mcg
       {Field{0x32b, 5}, log2_of(p.max_pd)},            // log_max_pd
@@ -94,13 +93,15 @@ void roce(const Profile& p, CapGroup g) {
 
 }  // namespace
 
+}  // namespace card
+
 void fill_card_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   if (group_number == prm::cmd::cap_general) {
-    limits(profile, group);
-    abilities(profile, group);
+    card::limits(profile, group);
+    card::abilities(profile, group);
   }
-  if (group_number == prm::cmd::cap_ethernet) ethernet(profile, group);
-  if (group_number == prm::cmd::cap_roce) roce(profile, group);
+  if (group_number == prm::cmd::cap_ethernet) card::ethernet(profile, group);
+  if (group_number == prm::cmd::cap_roce) card::roce(profile, group);
 }
 
 }  // namespace kilim::vhca

@@ -34,7 +34,8 @@ void the_device_says_what_it_is() {
   EQUAL(attr.max_dm_size, 1u << 17);
   EQUAL(attr.rss_caps.supported_qpts, 1u << IBV_QPT_RAW_PACKET);
   EQUAL(attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0);
-  constexpr unsigned there = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
+  constexpr unsigned there = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                             IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS;
   EQUAL(attr.orig_attr.device_cap_flags & there, there);
   CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
   CU_ASSERT(attr.orig_attr.device_cap_flags & IBV_DEVICE_RAW_IP_CSUM);
