@@ -55,6 +55,14 @@ constexpr VerbRefusalRow rows[] = {
     {flow_layer_twice, "ibv_create_flow: a spec of type {0} is there a second time, or is unknown to the device"},
     {flow_ether_type, "ibv_create_flow: ether_type is {0}, and the IP spec behind it wants {1}, with all of its mask"},
     {flow_tag, "ibv_create_flow: tag_id is {0}, it must be below {1}"},
+    {pd_busy, "ibv_dealloc_pd: {0d} objects are still made of it (queue pairs, regions, windows, address handles, shared queues): destroy them first"},
+    {cq_busy, "ibv_destroy_cq: {0d} queues still complete to it: destroy them first"},
+    {srq_busy, "ibv_destroy_srq: {0d} queue pairs still take from it: destroy them first"},
+    {qp_in_group, "ibv_destroy_qp: queue {0} is in a multicast group still: ibv_detach_mcast() first"},
+    {srq_wr, "ibv_create_srq: attr.max_wr is {0d}, the device has {1d} at most (max_srq_wr)"},
+    {srq_sge, "ibv_create_srq: attr.max_sge is {0d}, the device has {1d} at most (max_srq_sge)"},
+    {ah_sgid, "ibv_create_ah: grh.sgid_index is {0d}, and that entry of port {1d}'s GID table is empty, or there is no such port"},
+    {ah_no_route, "ibv_create_ah: no neighbour on port {1d}'s wire has this grh.dgid: is the peer's process alive, on the same wire, and was its GID sent in the right byte order?"},
 };
 // clang-format on
 

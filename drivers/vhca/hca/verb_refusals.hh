@@ -50,6 +50,14 @@ enum class VerbRefusal : uint8_t {
   flow_layer_twice,
   flow_ether_type,
   flow_tag,
+  pd_busy,
+  cq_busy,
+  srq_busy,
+  qp_in_group,
+  srq_wr,
+  srq_sge,
+  ah_sgid,
+  ah_no_route,
 };
 
 struct VerbRefusalRow {

@@ -41,7 +41,10 @@ int cmd_create_ah(Context& context, const Request& r) {
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr) return -EINVAL;
   QpAttr::Path path = path_of(cmd.attr);
-  if (int err = resolve_path(context.hca, path); err != 0) return err;
+  // One that is not global libmlx5 refuses by itself.
+  constexpr PathRefusals why{VerbRefusal::ah_sgid, VerbRefusal::ah_sgid, VerbRefusal::ah_no_route};
+  if (int err = resolve_path(context.hca, path); err != 0)
+    return refuse_path(context.hca, err, path, why);
   // On Ethernet the MAC is what the library asks for; on InfiniBand there is none to give.
   constexpr uint32_t least = offsetof(mlx5_ib_create_ah_resp, dmac) + ETH_ALEN;
   const bool ethernet = context.hca.config.profile.lid == 0;

@@ -142,7 +142,7 @@ int create_method(Context& context, Bundle& b) {
 
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy_cq(Context& context, CqObject& cq, const OutBuffer& out) {
-  if (cq.users != 0) return -EBUSY;
+  if (cq.users != 0) return refuse_verb(context.hca, -EBUSY, {VerbRefusal::cq_busy, cq.users});
   // release() takes the unread ones back, so the counts are made here.
   EventFile* channel = cq.channel;
   EventFile* async = cq.async;

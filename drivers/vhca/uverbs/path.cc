@@ -67,6 +67,12 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
   return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
 }
 
+int refuse_path(Hca& hca, int err, const QpAttr::Path& path, const PathRefusals& why) {
+  if (err == -EHOSTUNREACH) return refuse_verb(hca, err, {why.no_route, 0, path.port});
+  if (!path.is_global) return refuse_verb(hca, err, {why.not_global});
+  return refuse_verb(hca, err, {why.no_source, path.sgid_index, path.port});
+}
+
 QpAttr::Path path_of(const ib_uverbs_qp_dest& d) {
   QpAttr::Path p;
   std::memcpy(p.dgid.data(), d.dgid, p.dgid.size());

@@ -7,6 +7,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "vhca/hca/hca.hh"
+#include "vhca/hca/verb_refusals.hh"
 
 namespace kilim::vhca {
 
@@ -14,6 +15,13 @@ namespace kilim::vhca {
 int check_source(Hca& hca, const QpAttr::Path& path);
 // The same, and where it leads: -EHOSTUNREACH: no MAC is known for the destination.
 int resolve_path(Hca& hca, QpAttr::Path& path);
+
+// Which of a verb's reasons is told of each of these.
+struct PathRefusals {
+  VerbRefusal not_global, no_source, no_route;
+};
+// Tells of it; returns `err`.
+int refuse_path(Hca& hca, int err, const QpAttr::Path& path, const PathRefusals& why);
 
 QpAttr::Path path_of(const ib_uverbs_qp_dest& dest);
 QpAttr::Path path_of(const ib_uverbs_ah_attr& attr);

@@ -8,6 +8,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -16,7 +17,10 @@ namespace kilim::vhca {
 namespace {
 
 int destroy_pd(Context& context, Bundle& b) {
-  return destroy_by(context, b, UVERBS_ATTR_DESTROY_PD_HANDLE);
+  const auto* pd = b.object<PdObject>(context, UVERBS_ATTR_DESTROY_PD_HANDLE);
+  const uint32_t users = pd->users;
+  const int err = destroy_by(context, b, UVERBS_ATTR_DESTROY_PD_HANDLE);
+  return err == -EBUSY ? refuse_verb(context.hca, err, {VerbRefusal::pd_busy, users}) : err;
 }
 
 int query_pd(Context& context, Bundle& b) {

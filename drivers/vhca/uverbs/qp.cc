@@ -9,6 +9,7 @@
 
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/qp_create.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -85,7 +86,9 @@ uint32_t withdraw_events(const QpObject& qp) {
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy_qp(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
-  if (qp.users != 0 || (!qp.hashes && in_group(context.hca, qp.qpn))) return -EBUSY;
+  if (!qp.hashes && in_group(context.hca, qp.qpn))
+    return refuse_verb(context.hca, -EBUSY, {VerbRefusal::qp_in_group, qp.qpn.value()});
+  if (qp.users != 0) return -EBUSY;
   qp.async_posted -= withdraw_events(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
   if (int err = context.destroy(qp); err != 0) return err;

@@ -53,13 +53,8 @@ bool is_rate(uint8_t rate) {
   return rate == 0 || (rate >= lowest && rate <= last_rate);
 }
 
-// Why a path leads nowhere (uverbs/path.hh).
-int refuse_path(Hca& h, int err, const QpAttr::Path& path) {
-  if (err == -EHOSTUNREACH)
-    return refuse_verb(h, err, {VerbRefusal::modify_no_route, 0, path.port});
-  if (!path.is_global) return refuse_verb(h, err, {VerbRefusal::modify_not_global});
-  return refuse_verb(h, err, {VerbRefusal::modify_sgid, path.sgid_index, path.port});
-}
+constexpr PathRefusals path_refusals{VerbRefusal::modify_not_global, VerbRefusal::modify_sgid,
+                                     VerbRefusal::modify_no_route};
 
 // The port that the path leaves by must be the queue's own.
 int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
@@ -76,7 +71,7 @@ int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& 
   // queues, which those of dynamic connections are not: their path may lead nowhere.
   const bool dynamic = qp.type == QpType::dci || qp.type == QpType::dct;
   const int err = dynamic ? check_source(h, a.path) : resolve_path(h, a.path);
-  if (err != 0) return refuse_path(h, err, a.path);
+  if (err != 0) return refuse_path(h, err, a.path, path_refusals);
   if (is_rate(a.path.static_rate)) return 0;
   return refuse_verb(h, -EINVAL, {VerbRefusal::modify_rate, a.path.static_rate, last_rate});
 }

@@ -11,6 +11,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/write_command.hh"
 
 namespace kilim::vhca {
@@ -39,10 +40,14 @@ int check_driver_part(const Request& r, mlx5_ib_create_srq& cmd) {
 }
 
 // As mlx5_ib sizes the ring, which the client library has laid out before it asks.
-int size(const SrqRequest& q, const Profile& p, SrqSpec& s) {
+int size(Hca& h, const SrqRequest& q, SrqSpec& s) {
+  const Profile& p = h.config.profile;
   constexpr uint32_t link_bytes = 16, segment_bytes = 16, least_bytes = 32;
-  if (q.max_wr >= p.max_qp_wr) return -EINVAL;
-  if (q.max_sge > (p.max_rq_desc_bytes - link_bytes) / segment_bytes) return -EINVAL;
+  const uint32_t max_sge = (p.max_rq_desc_bytes - link_bytes) / segment_bytes;
+  if (q.max_wr >= p.max_qp_wr)
+    return refuse_verb(h, -EINVAL, {VerbRefusal::srq_wr, q.max_wr, p.max_qp_wr - 1});
+  if (q.max_sge > max_sge)
+    return refuse_verb(h, -EINVAL, {VerbRefusal::srq_sge, q.max_sge, max_sge});
   s.wqes = std::bit_ceil(q.max_wr + 1);
   uint32_t bytes = std::bit_ceil(std::max(link_bytes + q.max_sge * segment_bytes, least_bytes));
   s.wqe_shift = static_cast<uint32_t>(std::bit_width(bytes) - 1);
@@ -61,7 +66,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   SrqObject& srq = *made;
   srq.user_handle = q.user_handle;
   SrqSpec s;
-  if (int err = size(q, context.hca.config.profile, s); err != 0) return Error{-err};
+  if (int err = size(context.hca, q, s); err != 0) return Error{-err};
   s.pd = q.pd->pdn;
   s.buf = Va{cmd.buf_addr};
   s.record = Va{cmd.db_addr};
@@ -187,7 +192,7 @@ int cmd_destroy_srq(Context& context, const Request& r) {
   if (context.object(cmd.srq_handle) == nullptr) return -ENOENT;
   auto* srq = context.find<SrqObject>(cmd.srq_handle);
   if (srq == nullptr) return -EINVAL;
-  if (srq->users != 0) return -EBUSY;
+  if (srq->users != 0) return refuse_verb(context.hca, -EBUSY, {VerbRefusal::srq_busy, srq->users});
   if (srq->async != nullptr)
     srq->async_posted -=
         srq->async->withdraw_posted(srq->user_handle, event_srq_err, event_srq_limit);

@@ -85,8 +85,23 @@ struct Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  ibv_qp* make(ibv_qp_type type, uint32_t send_wr = 4, uint32_t recv_wr = 4) {
+  ibv_srq* make_srq(uint32_t wr, uint32_t sge) {
+    ibv_srq_init_attr a{};
+    a.attr.max_wr = wr;
+    a.attr.max_sge = sge;
+    return ibv_create_srq(pd, &a);
+  }
+  ibv_ah_attr to_itself() const {
+    ibv_ah_attr a{};
+    a.is_global = 1;
+    a.port_num = 1;
+    ibv_query_gid(context, 1, 0, &a.grh.dgid);
+    return a;
+  }
+  ibv_qp* make(ibv_qp_type type, uint32_t send_wr = 4, uint32_t recv_wr = 4,
+               ibv_srq* srq = nullptr) {
     ibv_qp_init_attr a{};
+    a.srq = srq;
     a.qp_type = type;
     a.send_cq = a.recv_cq = cq;
     a.cap = {send_wr, recv_wr, 1, 1, 0};
@@ -138,6 +153,7 @@ struct Bench {
   ibv_cq* cq = nullptr;
   ibv_qp *rc = nullptr, *raw = nullptr;
   uint8_t* memory = nullptr;
+  uint32_t ud = 0;  // number of a queue that is gone
 };
 
 // A rule of these specs; how it differs from a good one.
@@ -277,6 +293,14 @@ const Row rows[] = {
     {flow_hop_limit, EOPNOTSUPP, [](Bench& b) { return make_rule(b.raw, {}, eth_spec(), ipv6_spec(64)); }, numbers(64, 0)},
     {flow_layer_twice, EOPNOTSUPP, [](Bench& b) { return make_rule(b.raw, {}, eth_spec(), eth_spec()); }, numbers(0x20)},
     {flow_ether_type, EINVAL, [](Bench& b) { return make_rule(b.raw, {}, eth_spec(0x86dd), ipv4_spec()); }, numbers(0x86dd, 0x0800)},
+    {pd_busy, EBUSY, [](Bench& b) { return ibv_dealloc_pd(b.pd); }, numbers(2)},
+    {cq_busy, EBUSY, [](Bench& b) { return ibv_destroy_cq(b.cq); }, numbers(4)},
+    {srq_busy, EBUSY, [](Bench& b) { ibv_srq* srq = b.make_srq(4, 1); ibv_qp* qp = b.make(IBV_QPT_RC, 4, 0, srq); const int error = ibv_destroy_srq(srq); ibv_destroy_qp(qp); EQUAL(ibv_destroy_srq(srq), 0); return error; }, numbers(1)},
+    {qp_in_group, EBUSY, [](Bench& b) { ibv_qp* ud = b.make(IBV_QPT_UD); b.ud = ud->qp_num; ibv_gid group{}; group.raw[0] = 0xff; group.raw[1] = 0x0e; EQUAL(ibv_attach_mcast(ud, &group, 0xc001), 0); const int error = ibv_destroy_qp(ud); EQUAL(ibv_detach_mcast(ud, &group, 0xc001), 0); EQUAL(ibv_destroy_qp(ud), 0); return error; }, [](Bench& b) { return Numbers{b.ud, 0}; }},
+    {srq_wr, EINVAL, [](Bench& b) { return with_limit<&Profile::max_qp_wr>(16u, [&] { return null_errno(b.make_srq(16, 1)); }); }, numbers(63, 15)},
+    {srq_sge, EINVAL, [](Bench& b) { return with_limit<&Profile::max_rq_desc_bytes>(64u, [&] { return null_errno(b.make_srq(4, 4)); }); }, numbers(7, 3)},
+    {ah_sgid, ENODATA, [](Bench& b) { ibv_ah_attr a = b.to_itself(); a.grh.sgid_index = 7; return null_errno(ibv_create_ah(b.pd, &a)); }, numbers(7, 1)},
+    {ah_no_route, EHOSTUNREACH, [](Bench& b) { ibv_ah_attr a = b.to_itself(); a.grh.dgid = {}; a.grh.dgid.raw[0] = 0x20; a.grh.dgid.raw[15] = 1; return null_errno(ibv_create_ah(b.pd, &a)); }, numbers(0, 1)},
     {flow_tag, EINVAL, [](Bench& b) { return make_rule(b.raw, {}, eth_spec(), tag_spec(1 << 24)); }, numbers(1 << 24, 1 << 24)},
 };
 // clang-format on
@@ -302,11 +326,10 @@ std::string journal_text() {
 void each_row_is_said() {
   for (const Row& row : rows) {
     Bench b;
-    const Numbers n = row.numbers(b);
-    const std::string sentence = sentence_of(row.why, n);
     const uint64_t before = device().hca()->config.journal->count(Journal::Kind::refused);
     int error = 0;
     const std::string text = stderr_of([&] { error = row.provoke(b); });
+    const std::string sentence = sentence_of(row.why, row.numbers(b));
     EQUAL(error, row.error);
     says(text, "kilim-vhca: vhcaexplain: explain: " + sentence + row.more);
     EQUAL(device().hca()->config.journal->count(Journal::Kind::refused), before + 1);
