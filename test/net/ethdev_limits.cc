@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The numbers of rte_eth_dev_info: each works up to its limit, by data, and is refused beyond it.
+#include <sys/mman.h>
+
 #include "ethdev_cases.hh"
 #include "kilim/detail/burst/tx_packet.hh"
 
@@ -238,7 +240,71 @@ void loopback_mode_is_taken() {
   EQUAL(rte_eth_dev_start(p.near.id), 0);
 }
 
+// Memory of the application for the mbufs of one half of a mempool each, with a gap between them.
+struct TwoHalves {
+  static constexpr uint32_t mbufs = 256, each = RTE_MBUF_DEFAULT_BUF_SIZE;
+  static constexpr std::size_t bytes = std::size_t{mbufs} * each, gap = 1 << 20, page = 4096;
+  TwoHalves() {
+    CU_ASSERT_TRUE_FATAL(start_eal());
+    base = static_cast<std::byte*>(::mmap(nullptr, 2 * bytes + gap, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CU_ASSERT_FATAL(base != MAP_FAILED);
+    EQUAL(::munmap(base + bytes, gap), 0);
+    for (std::size_t n : {0, 1})
+      EQUAL_FATAL(rte_extmem_register(half(n), bytes, nullptr, bytes / page, page), 0);
+    const rte_pktmbuf_extmem memory[] = {{half(0), 0, bytes, each}, {half(1), 0, bytes, each}};
+    pool =
+        rte_pktmbuf_pool_create_extbuf("halves", 2 * mbufs, 0, 0, each, SOCKET_ID_ANY, memory, 2);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+  }
+  ~TwoHalves() {
+    rte_mempool_free(pool);
+    (void)rte_extmem_unregister(half(0), bytes);
+    (void)::munmap(base, 2 * bytes + gap);
+  }
+  [[nodiscard]] std::byte* half(std::size_t n) const { return base + n * (bytes + gap); }
+  std::byte* base;
+  rte_mempool* pool;
+};
+
+// Half of the mempool's memory goes under way (rte_dev_dma_unmap(), munmap(2)), so that it can have
+// no key any more. Its mbufs are not given to the device, and none of them is lost; those of the
+// other half go on.
+void mbufs_without_a_key_stay_in_their_pool() {
+  TwoHalves memory;
+  {
+    EthPair p("", memory.pool);
+    rte_device* const device = told_by(p).device;
+    for (std::size_t n : {0, 1})
+      EQUAL_FATAL(rte_dev_dma_map(device, memory.half(n), 0, TwoHalves::bytes), 0);
+    EQUAL_FATAL(p.start({}), 0);
+    EQUAL_FATAL(rte_dev_dma_unmap(device, memory.half(1), 0, TwoHalves::bytes), 0);
+    EQUAL_FATAL(rte_extmem_unregister(memory.half(1), TwoHalves::bytes), 0);
+    EQUAL_FATAL(::munmap(memory.half(1), TwoHalves::bytes), 0);
+    std::vector<rte_mbuf*> held;
+    for (uint32_t n = 0; n < TwoHalves::mbufs; n++) {
+      p.far.send(make_frame(udp4));
+      for (rte_mbuf* m : p.receive(p.near, 1)) held.push_back(m);
+    }
+    EQUAL(held.size(), TwoHalves::mbufs);
+    p.receive_none(p.near);
+    EQUAL(rte_mempool_in_use_count(memory.pool), TwoHalves::mbufs);
+    rte_eth_stats stats{};
+    EQUAL(rte_eth_stats_get(p.near.id, &stats), 0);
+    CU_ASSERT(stats.rx_nombuf > 0);
+    for (rte_mbuf* m : held) rte_pktmbuf_free(m);
+    p.receive_none(p.near);  // round the pool to the half that has a key
+    p.far.send(make_frame(udp4));
+    rte_mbuf* const again = p.receive_one(p.near);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(again);
+    rte_pktmbuf_free(again);
+    EQUAL(rte_eth_dev_stop(p.near.id), 0);
+  }
+  EQUAL(rte_mempool_in_use_count(memory.pool), 0);
+}
+
 const Case of_limits[] = {
+    {"mbufs whose memory has no key stay in their pool", mbufs_without_a_key_stay_in_their_pool},
     {"as many queues as told work", as_many_queues_as_told_work},
     {"as many descriptors as told work", descriptors_as_told_work},
     {"packets of as many mbufs as told leave", packets_of_as_many_mbufs_as_told_leave},
