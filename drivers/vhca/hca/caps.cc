@@ -2,8 +2,6 @@
 // Capability groups from the profile. Only what the adapter can do is set.
 #include "vhca/hca/caps.hh"
 
-#include <bit>
-
 #include "kilim/prm/flow_table.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "vhca/core/receive_spec.hh"
@@ -21,10 +19,6 @@ namespace {
 
 constexpr uint16_t last_group = prm::cmd::cap_general_2;
 constexpr uint32_t port_type_infiniband = 0, port_type_ethernet = 1;
-
-uint32_t log2_of(uint32_t v) {
-  return static_cast<uint32_t>(std::bit_width(v) - 1);
-}
 
 void general(const Profile& p, CapGroup g) {
   namespace cap = prm::hca_cap;

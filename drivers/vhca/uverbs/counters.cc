@@ -20,7 +20,7 @@ constexpr uint32_t most_places = 100;       // MAX_COUNTERS_NUM
 constexpr uint32_t packets = 0, bytes = 1;  // mlx5_ib_flow_counters_type
 constexpr uint64_t prefers_cached = 1;      // IB_UVERBS_READ_COUNTERS_PREFER_CACHED
 
-int create(Context& context, Bundle& b) {
+int create_counters(Context& context, Bundle& b) {
   auto made = std::make_unique<CountersObject>();
   CountersObject& counters = *made;
   context.add(std::move(made), {});
@@ -55,7 +55,7 @@ constexpr AttrRule read_rules[] = {
     {UVERBS_ATTR_READ_COUNTERS_FLAGS, AttrKind::in, false, 4, 8},
 };
 constexpr Method counters_table[] = {
-    {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_CREATE, WhenDead::runs, create,
+    {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_CREATE, WhenDead::runs, create_counters,
      counters_create_rules},  // no command (counters.c)
     {UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY, WhenDead::runs, destroy_counters,
      counters_destroy_rules},

@@ -176,7 +176,7 @@ void name_umems(Command& c) {
   }
 }
 
-int create(Context& context, Bundle& b) {
+int create_devx(Context& context, Bundle& b) {
   Command c;
   int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
                   MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, c);
@@ -359,7 +359,7 @@ constexpr Method devx_table[] = {
      modify_rules},  // 2ERR_QP and 2RST_QP are done
     {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, WhenDead::refused, other,
      other_rules},  // queries
-    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, WhenDead::refused, create,
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, WhenDead::refused, create_devx,
      devx_create_rules},  // what creates
     {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, WhenDead::runs, destroy_devx,
      devx_destroy_rules},
