@@ -44,17 +44,17 @@ void limits(const Profile& p, CapGroup g) {
 void abilities(const Profile& p, CapGroup g) {
   const bool strides = p.raw_packet && p.striding_rq, blocks = p.raw_packet && p.cqe_compression;
   const Row rows[] = {
-      {prm::CapField{0xe8, 1}, 1},         // relaxed_ordering_write: a key may have it; no order is lost
-      {prm::CapField{0xe9, 1}, 1},         // relaxed_ordering_read
-      {prm::CapField{0x119, 1}, 1},        // null_mkey: ibv_alloc_null_mr()
-      {prm::CapField{0x201, 1}, strides},  // striding_rq
-      {prm::CapField{0x20f, 1}, p.signature},        // drain_sigerr: MLX5DV_QP_CREATE_SIG_PIPELINING
-      {prm::CapField{0x212, 1}, p.signature},        // sigerr_cqe
-      {prm::CapField{0x220, 1}, 1},                  // cq_oi: IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN
-      {prm::CapField{0x231, 1}, p.memory_windows},   // imaicl: mlx5_ib offers windows by it (main.c)
-      {prm::CapField{0x380, 1}, p.raw_packet},       // basic_cyclic_rcv_wqe
-      {prm::CapField{0x5bc, 1}, blocks},             // mini_cqe_resp_stride_index
-      {prm::CapField{0x5bd, 1}, p.cqe_padding},      // cqe_128_always: mlx5_ib's CQE_128B_PAD
+      {prm::CapField{0xe8, 1}, 1},   // relaxed_ordering_write: a key may have it; no order is lost
+      {prm::CapField{0xe9, 1}, 1},   // relaxed_ordering_read
+      {prm::CapField{0x119, 1}, 1},  // null_mkey: ibv_alloc_null_mr()
+      {prm::CapField{0x201, 1}, strides},           // striding_rq
+      {prm::CapField{0x20f, 1}, p.signature},       // drain_sigerr: MLX5DV_QP_CREATE_SIG_PIPELINING
+      {prm::CapField{0x212, 1}, p.signature},       // sigerr_cqe
+      {prm::CapField{0x220, 1}, 1},                 // cq_oi: IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN
+      {prm::CapField{0x231, 1}, p.memory_windows},  // imaicl: mlx5_ib offers windows by it (main.c)
+      {prm::CapField{0x380, 1}, p.raw_packet},      // basic_cyclic_rcv_wqe
+      {prm::CapField{0x5bc, 1}, blocks},            // mini_cqe_resp_stride_index
+      {prm::CapField{0x5bd, 1}, p.cqe_padding},     // cqe_128_always: mlx5_ib's CQE_128B_PAD
       {prm::CapField{0x5be, 1}, p.cqe_compression},  // cqe_compression_128: its CQE_128B_COMP
   };
   for (const Row& row : rows) prm::cap_set(g, row.field, row.value);
