@@ -205,6 +205,7 @@ ibv_flow_spec_action_tag tag_spec(uint32_t tag) {
 
 // Runs f() as a process that may lock no memory.
 int without_locked_memory(const std::function<int()>& f) {
+  ::unsetenv("KILIM_VHCA_MEMLOCK");
   __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct had[_LINUX_CAPABILITY_U32S_3]{};
   EQUAL(::syscall(SYS_capget, &head, had), 0);
