@@ -64,7 +64,7 @@ int prepare_mr(Hca& h, const MrSpec& s, KeyTable::Direct& d) {
   if ((s.access & access::huge_pages) != 0) shape.unit = huge_page;
   const PageRange range = PageRange::of(d.va, d.len, shape.unit);
   if (!d.implicit && range.empty()) return -EINVAL;
-  // As in the kernel, which keeps a word for each page in one allocation.
+  // The kernel too keeps a word for each page in one allocation.
   constexpr uint64_t most_pages = INT32_MAX / sizeof(uint64_t);
   if (!d.implicit && (range.end - range.start) / shape.unit > most_pages) return -ENOMEM;
   d.paged = std::make_unique<PagedRegion>(h.paging, shape);
