@@ -110,6 +110,7 @@ Result<Attachment> resolve_virtual(const DeviceSpec& spec) {
   auto opened = open_in(slot);
   if (!opened) {
     (*attached)->detach();
+    if (slot.polled != nullptr) slot.polled->nudge.reset();
     return opened.error();
   }
   slots().push_back(std::move(slot));
