@@ -4,11 +4,24 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "vhca/core/journal.hh"
 #include "vhca/tpt/transfer.hh"
 
 namespace kilim::vhca {
+namespace {
+
+// A refusal's cause is its sentence with places for its numbers, which differ from time to time.
+void put_cause(prm::Text& t, std::string_view cause) noexcept {
+  for (std::size_t at; (at = cause.find('{')) != cause.npos; cause.remove_prefix(at)) {
+    t.put(cause.substr(0, at)).put('n');
+    at = std::min(cause.find('}', at), cause.size() - 1) + 1;
+  }
+  t.put(cause);
+}
+
+}  // namespace
 
 const char* name_of(QpState s) noexcept {
   constexpr const char* names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -90,7 +103,7 @@ void Explainer::sum_up() noexcept {
     std::array<char, 512> line;
     prm::Text text{line};
     if (r.queue != 0) text.put("queue ").hex(r.queue).put(": ");
-    text.dec(r.count).put(" times: ").put(r.cause);
+    put_cause(text.dec(r.count).put(" times: "), r.cause);
     write_explanation(around_.device, text.view());
   });
 }

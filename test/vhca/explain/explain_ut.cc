@@ -128,6 +128,17 @@ void a_cause_is_told_once_a_queue_and_counted() {
   says(sum, "queue " + hex(t.a.qpn.value()) + ": 3 times: no such key");
 }
 
+void a_refusals_sum_says_n_for_its_numbers() {
+  ExplainBench t;
+  Explainer& e = *t.hca->explainer;
+  const auto refuse = [&] {
+    e.verb_fails("ibv_x: {0d} of {1x} at most", "ibv_x: 5 of 0x4 at most");
+  };
+  EQUAL(lines_of(stderr_of(refuse)), 1);
+  EQUAL(lines_of(stderr_of(refuse)), 0);
+  says(stderr_of([&] { e.sum_up(); }), "2 times: ibv_x: n of n at most\n");
+}
+
 void flushes_are_counted_and_the_first_is_told() {
   ExplainBench t;
   for (int i = 0; i < 5; i++) t.a.put(t.write_from(i == 0 ? 0x77777700 : t.good_src.lkey.value()));
@@ -188,6 +199,7 @@ const Case cases[] = {
     {"each cause has its sentence", each_cause_has_its_sentence},
     {"a peer that does not answer is described", a_peer_that_does_not_answer_is_described},
     {"a cause is told once a queue and counted", a_cause_is_told_once_a_queue_and_counted},
+    {"a refusal's sum says n for its numbers", a_refusals_sum_says_n_for_its_numbers},
     {"flushes are counted and the first is told", flushes_are_counted_and_the_first_is_told},
     {"a queue that the program ends says so", a_queue_that_the_program_ends_says_so},
     {"the journal has the same as fields", the_journal_has_the_same_as_fields},
