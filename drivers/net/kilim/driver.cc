@@ -149,7 +149,7 @@ bool is_there_already() {
   if (list == nullptr) return false;
   rte_log_list_types(list, "");
   (void)std::fclose(list);
-  const bool found = std::strstr(names, log_name) != nullptr;
+  const bool found = names != nullptr && std::strstr(names, log_name) != nullptr;
   std::free(names);
   return found;
 }
