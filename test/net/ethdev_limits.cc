@@ -260,7 +260,7 @@ struct TwoHalves {
   ~TwoHalves() {
     rte_mempool_free(pool);
     (void)rte_extmem_unregister(half(0), bytes);
-    (void)::munmap(base, 2 * bytes + gap);
+    (void)::munmap(half(0), bytes);  // where the gap and half 1 were, others' memory may be
   }
   [[nodiscard]] std::byte* half(std::size_t n) const { return base + n * (bytes + gap); }
   std::byte* base;
