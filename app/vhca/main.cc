@@ -98,7 +98,8 @@ bool add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
   return entered;
 }
 
-// Frames pass the interfaces; they are free for whoever opens the devices. Empty: it is so.
+// Keeps the interfaces for the program that opens the devices, so that its frames pass them. The
+// answer is empty, or says why that cannot be.
 std::string let_frames_pass(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
   if (launch.netdevs_answered)
     return "no network interface can be made here: it takes /dev/net/tun and CAP_NET_ADMIN, or a "

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What differs between DPDK's releases in the interface of drivers, as data: a row a release that
-// changed it. net/kilim/ethdev_abi.hh takes the numbers of places from the row of the headers that
-// it is compiled with; dpdk_check.cc compares that row with the library's own when a port is made.
-// Source: DPDK lib/ethdev/ethdev_driver.h at v22.11, v23.11, v24.11 and v25.11. Within a long-term
-// release nothing of it moves; the releases between them have no row and are refused. Any thread.
+// This table says how DPDK's interface for drivers differs between releases: each release that
+// changed it has a row. net/kilim/ethdev_abi.hh takes the numbers of places from the row of the
+// headers that it is compiled with; dpdk_check.cc compares that row with the library's own when a
+// port is made. Source: DPDK lib/ethdev/ethdev_driver.h at v22.11, v23.11, v24.11 and v25.11.
+// Within a long-term release nothing of it moves; the releases between them have no row and are
+// refused. Any thread.
 #pragma once
 
 #include <cstddef>

@@ -242,7 +242,7 @@ extern const rte_flow_ops ethdev_flow_ops;
 
 inline constexpr uint32_t around_mtu = RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;  // of a frame
 
-// What all messages of the driver are logged as (net/kilim/driver.cc).
+// The driver logs all its messages with this rte_log type (net/kilim/driver.cc).
 uint32_t log_type() noexcept;
 
 // In a secondary process: attaches to the port that the primary process has. ENODEV.

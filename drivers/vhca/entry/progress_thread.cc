@@ -33,7 +33,7 @@ constexpr std::size_t stack_bytes = 1 << 20;
 constexpr std::size_t signal_stack_bytes = 128 << 10;
 constexpr uint64_t us_ns = 1'000, ms_ns = 1'000'000;
 constexpr int look_in_ms = 1;     // while pages cannot be watched, or wires not be asked
-constexpr uint64_t busy_us = 50;  // while somebody else is in the adapter
+constexpr uint64_t busy_us = 50;  // the thread waits so long while another thread runs the adapter
 constexpr uint64_t no_end = UINT64_MAX;
 // How long a sleep without a timer lasts before it is looked whether its descriptors are still the
 // thread's: a client that closes them all and has others behind the numbers would never end it.

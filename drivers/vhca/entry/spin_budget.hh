@@ -43,9 +43,9 @@ class SpinBudget {
   uint32_t in_vain_ = 0;
 };
 
-// Behind a doorbell and behind a frame the next thing comes from somebody else: from the wire,
-// whose sender may wait for the very processor, or from the client. Turns may pay for one of them
-// alone.
+// Turns behind a doorbell and turns behind a frame have a budget each. After a doorbell the next
+// work comes from a wire, whose sender may need this very processor; after a frame it comes from
+// the client. So turns may pay after one of them and not after the other.
 class SpinBudgets {
  public:
   bool take() noexcept { return now().take(); }

@@ -2,7 +2,7 @@
 // Keeps the adapter's thread off the processor on which its client spins, where others are allowed:
 // there each frame would push the client away just when the frame's data is there for it. Where the
 // peer shares the machine, the thread then mostly wakes on the processor of the one that sends and
-// waits, without an interrupt between processors. Owner: the thread; nobody else calls.
+// waits, without an interrupt between processors. Owner: the thread, which alone calls it.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class ThreadPlace {
     times_ = std::min(2 * times_, times_max);
     leave(cpu);
   }
-  // A sleep of the thread has ended so much after its time. Where it may run somebody else keeps
-  // the processors, with a real-time class perhaps: then the kernel shall choose among all of them.
+  // The thread has woken `ns` nanoseconds late. Another program, of a real-time class perhaps, may
+  // hold the processors that are left to the thread: then the kernel chooses among all again.
   void woken_late(uint64_t ns) noexcept {
     if (ns < late_ns || avoided_ < 0) return;
     cpu_set_t now;

@@ -25,7 +25,7 @@ bool WireGuard::change(int what, int fd, uint32_t events) noexcept {
   return ::epoll_ctl(events_.get(), what, fd, &e) == 0;
 }
 
-// Wires tell who asked last, and know from the question that somebody sleeps.
+// A wire wakes the one that asked it last, and learns by the question that a thread will sleep.
 void WireGuard::ask_wires(uint64_t& deadline_ns) noexcept {
   asked_.clear();
   hca_.wait_set(asked_, deadline_ns);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom a frame wakes beside clients that poll. A client that polls in vain looks at the wires in
-// each poll: to wake the adapter's thread too would push somebody off a processor for nothing. When
-// a poll has found what the client waited for, the client may watch memory next, so the next frame
-// wakes the thread, unless clients have polled on in vain for some time. Owner: the instance's
+// This class decides whether a frame wakes the adapter's thread while clients poll. A client whose
+// polls find nothing looks at the wires in each of them, so a frame does not wake the thread, which
+// would only push a client off its processor. When a poll has found what the client waited for, the
+// client may watch memory next, so the next frame wakes the thread; where that was in vain several
+// times in a row, it is tried less often (GuardPolicy). Owner: the instance's
 // thread. Calls name who may make them; never blocks, allocates for the first wires alone.
 #pragma once
 
@@ -31,9 +32,9 @@ class WireGuard {
   // The thread, about to sleep beside clients. False: a client is in the adapter, nothing was
   // changed. `deadline_ns`: of the next timer.
   bool prepare(uint64_t& deadline_ns) noexcept;
-  // Whether frames wake nobody at present.
   // The thread: no client polls at this moment, so the next prepare() lets frames wake it.
   void rouse() noexcept { arm_next_.store(true, std::memory_order_relaxed); }
+  // Frames do not wake the thread at present: a client polls and looks at the wires.
   [[nodiscard]] bool hushed() const noexcept { return state_ == State::hushed; }
   // The processor on which a client has last taken the wires; below 0: none has.
   [[nodiscard]] int client_cpu() const noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What most sources of the ethdev read, compiled once for its library (cpp_pch). A source
-// still includes what it uses. Never included by name.
+// This header is compiled once for the library of the ethdev (cpp_pch): most of its sources read
+// these headers. A source still includes what it uses. No source includes this one by name.
 #include <algorithm>
 #include <array>
 #include <atomic>
