@@ -148,8 +148,7 @@ def everything(folder):
     total = [0, 0, 0]
     cases = sum(s.cases() for s in stages)
     for stage in stages:
-        counts = stage.count()
-        total = [a + b for a, b in zip(total, counts)]
+        total = [a + b for a, b in zip(total, stage.count())]
     print("\npart                           minutes  budget  processor")
     for part, names, budget in BUDGETS:
         of_part = [s for s in stages if s.name in names]
@@ -161,12 +160,15 @@ def everything(folder):
     budget, limit = WHOLE.get(os.environ.get("KILIM_CHECK"), ("", ""))
     late = limit != "" and spent > limit
     over = "" if budget == "" or spent <= budget else "  over budget"
+    bad = [f"{s.name} / {name}" for s in stages for name, _ in s.count()[3]]
+    bad += [f"it took more than {limit} minutes"] if late else []
     processor = sum(s.processor for s in stages) / 60
     print(f"{'all':30} {spent:7.1f} {budget:>7} {processor:10.1f}{over}{', counted as failed' if late else ''}")
     print(f"{cases} cases in {sum(total)} tests")
-    failed = total[1] + late
-    print(f"{total[0]} passed, {failed} failed, {total[2]} skipped")
-    return 1 if failed or not total[0] else 0
+    for what in bad:   # again, because a long log is read from its end
+        print(f"failed: {what}")
+    print(f"{total[0]} passed, {len(bad)} failed, {total[2]} skipped")
+    return 1 if bad or not total[0] else 0
 
 
 def main(words):

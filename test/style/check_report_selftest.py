@@ -54,6 +54,10 @@ def main(root):
                                    "all", folder], capture_output=True, text=True, check=False,
                                   env=os.environ | {"KILIM_CHECK": "normal" if mode == "beside" else mode})
         said = done.stdout.splitlines()[-1]
+        named = sum(text.startswith("failed: ") for text in done.stdout.splitlines())
+        if f", {named} failed," not in line:
+            print(f"{what}: {named} named as failed, expected `{line}`")
+            bad += 1
         if said != line or done.returncode != expected:
             print(f"{what}: `{said}` and {done.returncode}, expected `{line}` and {expected}")
             bad += 1
