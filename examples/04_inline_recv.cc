@@ -35,16 +35,16 @@ struct Connection {
   device::OwnedQp qp;
 
   Status make(device::Device& device) {
-    auto a = device::make_cq(device, 16);
+    auto a = device::create_cq(device, 16);
     if (!a) return a.error();
-    auto b = device::make_cq(device, {.entries = 16, .cqe_bytes = 128});
+    auto b = device::create_cq(device, {.entries = 16, .cqe_bytes = 128});
     if (!b) return b.error();
     send_cq = *std::move(a);
     recv_cq = *std::move(b);
-    auto made = device::make_rc_loopback(device, {.queues = {.send_cq = send_cq->handle,
-                                                             .recv_cq = recv_cq->handle,
-                                                             .send_wqebbs = 16,
-                                                             .recv_wrs = count}});
+    auto made = device::create_rc_loopback(device, {.queues = {.send_cq = send_cq->handle,
+                                                               .recv_cq = recv_cq->handle,
+                                                               .send_wqebbs = 16,
+                                                               .recv_wrs = count}});
     if (!made) return made.error();
     qp = *std::move(made);
     return Done{};

@@ -126,7 +126,7 @@ void print_native_info(Session& s, uint32_t number) {
               mtu != 0 ? mtu : longest - RTE_ETHER_HDR_LEN, enabled(p.filter().promiscuous),
               enabled(p.filter().all_multicast));
   std::printf("Maximum configurable size of LRO aggregated packet: %u\n",
-              caps.lro.supported ? device::LroCaps::most_units * device::LroCaps::unit_bytes : 0);
+              caps.lro.supported ? device::LroCaps::max_units * device::LroCaps::unit_bytes : 0);
   std::printf(
       "Maximum number of MAC addresses: %zu\nVLAN offload: \n  strip %s, filter %s, extend "
       "off, qinq strip off\n",

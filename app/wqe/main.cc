@@ -48,7 +48,7 @@ bool read_all(int fd, std::span<char> into) {
 
 // The doorbells of a recording; false: this is none, `why` says what is wrong.
 bool read(const char* path, std::vector<Doorbell>& all, const char*& why) {
-  constexpr uint64_t most_bytes = uint64_t{1} << 30;  // all of it lies in memory, twice
+  constexpr uint64_t max_bytes = uint64_t{1} << 30;  // all of it lies in memory, twice
   const Fd in(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st;
   if (!in || ::fstat(in.get(), &st) != 0) return why = "the file cannot be opened", false;
@@ -58,7 +58,7 @@ bool read(const char* path, std::vector<Doorbell>& all, const char*& why) {
     return why = "the file is shorter than a recording's head", false;
   if (head.magic != diag::recording_magic) return why = "this is no recording of doorbells", false;
   if (head.used > static_cast<uint64_t>(st.st_size)) return why = "the recording is cut off", false;
-  if (head.used > most_bytes) return why = "the recording is longer than 1 GiB", false;
+  if (head.used > max_bytes) return why = "the recording is longer than 1 GiB", false;
   std::vector<char> file(head.used);
   if (!read_all(in.get(), file)) return why = "the recording cannot be read", false;
   for (std::size_t at = sizeof(head); at < head.used;) {

@@ -23,7 +23,7 @@ namespace {
 
 using prm::Opcode;
 namespace lint = prm::lint;
-constexpr uint64_t most_memory = uint64_t{1} << 28;
+constexpr uint64_t max_memory = uint64_t{1} << 28;
 constexpr uint64_t page = 4096;
 
 // What the recording says of a key, and what stands for it here.
@@ -118,7 +118,7 @@ bool make_keys(device::Device& device, Keys& keys) {
       continue;
     }
     const uint64_t first = k.low & ~(page - 1);
-    if (k.high <= k.low || k.high - first > most_memory) continue;  // refused when it is used
+    if (k.high <= k.low || k.high - first > max_memory) continue;  // refused when it is used
     const uint64_t bytes = (k.high - first + page - 1) & ~(page - 1);
     k.memory.resize(bytes + page);
     auto* base = k.memory.data();
@@ -147,7 +147,7 @@ struct Connection {
   std::unique_ptr<queue::Cq> done;
 
   bool make(device::Device& d) {
-    auto c = device::make_cq(d, 4096);
+    auto c = device::create_cq(d, 4096);
     if (!c) return false;
     cq = *std::move(c);
     device::RcRequest request;
@@ -159,7 +159,7 @@ struct Connection {
                       .inline_receive = device::InlineReceive::off};
     request.umr = true;
     request.access = mr::Access::all;
-    auto q = device::make_rc_loopback(d, request);
+    auto q = device::create_rc_loopback(d, request);
     if (!q) return false;
     qp = *std::move(q);
     ids.resize(qp->sq.wqebb_count);

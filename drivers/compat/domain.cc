@@ -14,7 +14,7 @@
 namespace kilim::compat {
 namespace {
 
-constexpr uint32_t most_keys = 1u << 20;             // limit of Settings::max_keys
+constexpr uint32_t max_keys = 1u << 20;              // limit of Settings::max_keys
 constexpr uint32_t entries = 16;                     // of a key, so that it spans up to 32 GiB
 constexpr std::chrono::milliseconds patience{5000};  // longest wait for the adapter
 
@@ -46,7 +46,7 @@ Domain::~Domain() {
 }
 
 int Domain::configure(const Settings& settings) {
-  if (settings.keys == 0 || settings.max_keys < settings.keys || settings.max_keys > most_keys)
+  if (settings.keys == 0 || settings.max_keys < settings.keys || settings.max_keys > max_keys)
     return fail(EINVAL, "keys are 1 to 1048576, and the limit is not below what is made at once");
   if (!known_qp_types(settings.qp_types))
     return fail(EINVAL, "a type of queue pair that nobody knows");

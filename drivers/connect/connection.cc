@@ -160,7 +160,7 @@ Result<Connection> Connection::start(device::Device& device, const device::QpInf
                                      const CmAddress& to, std::span<const std::byte> data) {
   const memory_reserve::Making memory_left;
   if (!memory_left) return memory_left.error();
-  if (data.size() > most_request_data) return too_much;
+  if (data.size() > max_request_data) return too_much;
   const Addresses address = to.host.empty() ? nullptr : find_address(to);
   if (address == nullptr) return nowhere;
   Connection c{device, qp};
@@ -240,7 +240,7 @@ Result<Connection> Request::accept(device::Device& device, const device::QpInfo&
   const memory_reserve::Making memory_left;
   if (!memory_left) return memory_left.error();
   if (id_ == nullptr) return Error{EINVAL, "the request has been answered"};
-  if (data.size() > most_answer_data) return too_much;
+  if (data.size() > max_answer_data) return too_much;
   Connection c{device, qp};
   Result<CmChannel> channel = make_channel();
   if (!channel) return channel.error();

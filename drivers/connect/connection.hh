@@ -38,8 +38,8 @@ struct CmAddress {
 
 // Bytes of the caller's own that fit into a request and into its answer (rdma_connect(3),
 // rdma_accept(3)).
-inline constexpr std::size_t most_request_data = 56;
-inline constexpr std::size_t most_answer_data = 196;
+inline constexpr std::size_t max_request_data = 56;
+inline constexpr std::size_t max_answer_data = 196;
 
 class Connection {
  public:

@@ -96,7 +96,7 @@ Result<device::FlowHandle> Mlx5Device::add_buffer_rule(const mlx5dv_flow_action_
   flow.matcher = *std::move(matcher);
   Actions actions;
   if (request.count) {
-    Result<FirmwareObject> counter = make_flow_counter(context_.get());
+    Result<FirmwareObject> counter = create_flow_counter(context_.get());
     if (!counter) return counter.error();
     flow.counter = *std::move(counter);
     actions.add(MLX5DV_FLOW_ACTION_COUNTERS_DEVX).obj = flow.counter.object.get();

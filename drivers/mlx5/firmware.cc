@@ -65,8 +65,8 @@ uint32_t query_vport_mtu(ibv_context* context) {
   return bytes > prm::nic_vport::around_mtu ? bytes - prm::nic_vport::around_mtu : 0;
 }
 
-Result<FirmwareObject> make_object(ibv_context* context, std::span<const std::byte> command,
-                                   const char* sentence) {
+Result<FirmwareObject> create_object(ibv_context* context, std::span<const std::byte> command,
+                                     const char* sentence) {
   constexpr prm::CapField made_number{0x40, 32};
   std::array<std::byte, 16> out{};
   DevxObject made{

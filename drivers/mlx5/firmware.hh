@@ -41,7 +41,7 @@ struct FirmwareObject {
   uint32_t number = 0;
 };
 // The error is errno's, with this sentence.
-Result<FirmwareObject> make_object(ibv_context* context, std::span<const std::byte> command,
-                                   const char* sentence);
+Result<FirmwareObject> create_object(ibv_context* context, std::span<const std::byte> command,
+                                     const char* sentence);
 
 }  // namespace kilim::mlx5

@@ -10,10 +10,10 @@
 
 namespace kilim::mlx5 {
 
-Result<FirmwareObject> make_flow_counter(ibv_context* context) {
+Result<FirmwareObject> create_flow_counter(ibv_context* context) {
   std::array<std::byte, 16> in{};
   prm::cap_set(in, opcode_field, prm::cmd::alloc_flow_counter);
-  return make_object(context, in, "the adapter has no counters for flow rules");
+  return create_object(context, in, "the adapter has no counters for flow rules");
 }
 
 Result<flow::Count> read_flow_counter(const FirmwareObject& counter) {

@@ -9,7 +9,7 @@
 
 namespace kilim::mlx5 {
 
-Result<FirmwareObject> make_flow_counter(ibv_context* context);
+Result<FirmwareObject> create_flow_counter(ibv_context* context);
 Result<flow::Count> read_flow_counter(const FirmwareObject& counter);
 
 }  // namespace kilim::mlx5

@@ -33,9 +33,9 @@ class FlowSpecs {
   void append_ports(const Layers& match, uint32_t where) noexcept;
   void append_tunnel(const flow::Tunnel& tunnel) noexcept;
 
-  static constexpr std::size_t most_specs = 8;
+  static constexpr std::size_t max_specs = 8;
   std::size_t used_ = sizeof(ibv_flow_attr);
-  alignas(8) std::byte memory_[sizeof(ibv_flow_attr) + most_specs * sizeof(ibv_flow_spec)]{};
+  alignas(8) std::byte memory_[sizeof(ibv_flow_attr) + max_specs * sizeof(ibv_flow_spec)]{};
 };
 
 }  // namespace kilim::mlx5

@@ -15,12 +15,12 @@ Result<device::QpInfo> Mlx5Device::create_joining_tir(const device::HashQpReques
   if (caps_.lro.units(request.lro->max_bytes) == 0)
     return Error{EINVAL, "joined TCP segments (LRO) need more room in a receive"};
   if (!domain_.object) {
-    Result<FirmwareObject> domain = make_transport_domain(context_.get());
+    Result<FirmwareObject> domain = create_transport_domain(context_.get());
     if (!domain) return domain.error();
     domain_ = *std::move(domain);
   }
   Result<FirmwareObject> tir =
-      make_tir(context_.get(), request, {.table = table, .domain = domain_.number}, caps_.lro);
+      create_tir(context_.get(), request, {.table = table, .domain = domain_.number}, caps_.lro);
   if (!tir) return tir.error();
   device::QpInfo info;
   info.handle = device::QpHandle{next_handle_++};

@@ -213,7 +213,8 @@ Result<device::InlineDecision> Mlx5Device::decide(const device::QpRequest& reque
 // libmlx5 sizes the send queue by its own work requests. If only SENDs of one piece are asked for,
 // it counts one 64-byte block for each, so max_send_wr is the number of blocks. Kilim writes WQEs
 // of every kind there without libmlx5.
-Result<Mlx5Device::Made> Mlx5Device::make_qp(const device::QpRequest& request, const QpKind& kind) {
+Result<Mlx5Device::Made> Mlx5Device::create_qp(const device::QpRequest& request,
+                                               const QpKind& kind) {
   const auto send_cq = cqs_.find(request.send_cq.value());
   const auto recv_cq = cqs_.find(request.recv_cq.value());
   if (send_cq == cqs_.end() || recv_cq == cqs_.end())

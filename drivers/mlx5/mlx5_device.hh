@@ -124,7 +124,7 @@ class Mlx5Device final : public device::Device {
   // Decides about inline receive; both completion queues have been checked.
   Result<device::InlineDecision> decide(const device::QpRequest& request, const QpKind& kind) const;
   // Makes the queue pair, in state RESET, and says whether it has inline receive.
-  Result<Made> make_qp(const device::QpRequest& request, const QpKind& kind);
+  Result<Made> create_qp(const device::QpRequest& request, const QpKind& kind);
   // Gives the queue pair a handle and finds out the geometry of its queues (mlx5dv_init_obj(3)).
   device::QpInfo adopt(Qp qp);
   // Keeps a rule and gives it a handle.

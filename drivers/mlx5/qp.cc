@@ -54,7 +54,7 @@ Result<device::QpInfo> Mlx5Device::create_rc(const device::RcRequest& request) {
   if (request.gid_index < -1 || request.gid_index > 255)
     return Error{EINVAL, "the index of a GID is 0 to 255"};
   Result<Made> made =
-      make_qp(request.queues, {.transport = Transport::rc, .signal_all = request.signal_all});
+      create_qp(request.queues, {.transport = Transport::rc, .signal_all = request.signal_all});
   if (!made) return made.error();
   Qp qp{.verbs = std::move(made->qp), .inlined = made->inlined, .path = {}};
   qp.path.access = request.access;
@@ -67,7 +67,7 @@ Result<device::QpInfo> Mlx5Device::create_uc(const device::UcRequest& request) {
   if (!memory_left) return memory_left.error();
   if ((request.access & ~mr::Access::remote_write) != 0)
     return Error{EINVAL, "a peer may only be let write through an unreliable connection"};
-  Result<Made> made = make_qp(request.queues, {.transport = Transport::uc});
+  Result<Made> made = create_qp(request.queues, {.transport = Transport::uc});
   if (!made) return made.error();
   Qp qp{.verbs = std::move(made->qp),
         .inlined = made->inlined,
@@ -134,7 +134,7 @@ Result<device::QpInfo> Mlx5Device::create_raw_packet(const device::QpRequest& re
   if (!memory_left) return memory_left.error();
   if (!caps_.raw_packet)
     return Error{EOPNOTSUPP, "raw packets need a port with the Ethernet link layer"};
-  Result<Made> made = make_qp(request, {.transport = Transport::raw_packet});
+  Result<Made> made = create_qp(request, {.transport = Transport::raw_packet});
   if (!made) return made.error();
   if (Status s = raw_to_rts(made->qp.get(), port); !s) return s.error();
   Qp qp{.verbs = std::move(made->qp),

@@ -55,14 +55,14 @@ device::LroCaps read_lro_caps(ibv_context* context) {
   return lro;
 }
 
-Result<FirmwareObject> make_transport_domain(ibv_context* context) {
+Result<FirmwareObject> create_transport_domain(ibv_context* context) {
   std::array<std::byte, 16> in{};
   prm::cap_set(in, opcode_field, prm::cmd::alloc_transport_domain);
-  return make_object(context, in, "the adapter makes no transport domain");
+  return create_object(context, in, "the adapter makes no transport domain");
 }
 
-Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpRequest& request,
-                                TirPlace place, const device::LroCaps& caps) {
+Result<FirmwareObject> create_tir(ibv_context* context, const device::HashQpRequest& request,
+                                  TirPlace place, const device::LroCaps& caps) {
   namespace t = prm::tirc;
   std::array<std::byte, prm::queue_cmd::bytes> in{};
   prm::cap_set(in, opcode_field, prm::cmd::create_tir);
@@ -75,7 +75,7 @@ Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpReques
   prm::cap_set(tir, t::lro_max_msg_sz, caps.units(request.lro->max_bytes));
   prm::cap_set(tir, t::lro_timeout_period_usecs, caps.period_us(request.lro->timeout_us));
   put_hash(tir, request);
-  return make_object(context, in, "the adapter makes no TIR that joins TCP segments (LRO)");
+  return create_object(context, in, "the adapter makes no TIR that joins TCP segments (LRO)");
 }
 
 }  // namespace kilim::mlx5

@@ -18,7 +18,7 @@ namespace kilim::mlx5 {
 device::LroCaps read_lro_caps(ibv_context* context);
 
 // What the TIRs of a context lie in.
-Result<FirmwareObject> make_transport_domain(ibv_context* context);
+Result<FirmwareObject> create_transport_domain(ibv_context* context);
 
 // The table of a TIR, by ibv_rwq_ind_table::ind_tbl_num, and its transport domain.
 struct TirPlace {
@@ -26,7 +26,7 @@ struct TirPlace {
   uint32_t domain = 0;
 };
 // The TIR of a request with request.lro.
-Result<FirmwareObject> make_tir(ibv_context* context, const device::HashQpRequest& request,
-                                TirPlace place, const device::LroCaps& caps);
+Result<FirmwareObject> create_tir(ibv_context* context, const device::HashQpRequest& request,
+                                  TirPlace place, const device::LroCaps& caps);
 
 }  // namespace kilim::mlx5

@@ -128,7 +128,7 @@ int shut2(Windows& w, uint32_t key, bool by_post_send) {
 void same_by_kilim(Windows& w, const umr::WindowBind& b, uint32_t key, uint32_t bind_at,
                    uint32_t shut_at) {
   Borrowed source{w.mw};
-  auto window = umr::make_window<WindowType::type2>(source);
+  auto window = umr::create_window<WindowType::type2>(source);
   umr::BindingWindow<WindowType::type2> binding;
   umr::InvalidatingWindow<WindowType::type2> closing;
   queue::WqeCursor c{*w.sq};
@@ -193,7 +193,7 @@ void type_1() {
   for (uint32_t i = 0; i < 300; i++) {
     const umr::WindowBind b = w.any_bind();
     w.any_tag();
-    auto window = umr::make_window<WindowType::type1>(source);
+    auto window = umr::create_window<WindowType::type1>(source);
     ibv_mw_bind theirs{.wr_id = 1, .send_flags = IBV_SEND_SIGNALED, .bind_info = w.info(b)};
     EQUAL_FATAL(ibv_bind_mw(w.theirs->qp, w.mw, &theirs), 0);
     CU_ASSERT_TRUE_FATAL(w.done(*w.theirs));
@@ -222,7 +222,7 @@ void beyond_2_gib() {
   w.region.length = uint64_t{4} << 30;
   umr::WindowBind b{.region = &w.region, .address = w.region.address, .length = 1ull << 31};
   Borrowed source{w.mw};
-  auto window = umr::make_window<WindowType::type2>(source);
+  auto window = umr::create_window<WindowType::type2>(source);
   umr::BindingWindow<WindowType::type2> binding;
   queue::WqeCursor c{*w.sq};
   EQUAL_FATAL(bind2(w, b, true), 0);
@@ -236,7 +236,7 @@ void beyond_2_gib() {
   b.length++;
   EQUAL(bind2(w, b, true), EOPNOTSUPP);
   EQUAL(bind2(w, b, false), EOPNOTSUPP);
-  auto other = umr::make_window<WindowType::type2>(source);
+  auto other = umr::create_window<WindowType::type2>(source);
   umr::BindingWindow<WindowType::type2> none;
   const Outcome o = umr::bind(c, *std::move(other), b, signalled, none);
   EQUAL(o.why, Refusal::long_window);

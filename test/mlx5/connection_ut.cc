@@ -43,7 +43,7 @@ struct Ends {
 
   Ends() {
     if (v.device == nullptr) return;
-    auto made = device::make_cq(*v.device, 64);
+    auto made = device::create_cq(*v.device, 64);
     if (!made) return;
     cq = *std::move(made);
     for (device::OwnedQp* qp : {&a, &b}) {
@@ -51,7 +51,7 @@ struct Ends {
       request.queues = {
           .send_cq = cq->handle, .recv_cq = cq->handle, .send_wqebbs = 64, .recv_wrs = 16};
       request.access = mr::Access::all;
-      if (auto q = device::make_rc(*v.device, request)) *qp = *std::move(q);
+      if (auto q = device::create_rc(*v.device, request)) *qp = *std::move(q);
     }
   }
   [[nodiscard]] bool ok() const { return a && b; }

@@ -103,13 +103,13 @@ void reads_the_limits() {
 }
 
 void refuses_queues(device::Device& d) {
-  Result<device::OwnedCq> cq = device::make_cq(d, 16);
+  Result<device::OwnedCq> cq = device::create_cq(d, 16);
   CU_ASSERT_TRUE_FATAL(cq.ok());
   device::RcRequest request;
   request.queues = {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 40000};
   EQUAL(d.create_rc(request).error().code, EINVAL);
   request.queues.send_wqebbs = 100;
-  Result<device::OwnedQp> qp = device::make_rc(d, request);
+  Result<device::OwnedQp> qp = device::create_rc(d, request);
   CU_ASSERT_TRUE_FATAL(qp.ok());
   EQUAL((*qp)->sq.wqebb_count, 128);
   EQUAL((*qp)->rq.wqe_count, 0);
@@ -141,7 +141,7 @@ void a_new_ring() {
   VirtualDevice v{config("dev9")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   for (const uint32_t bytes : {64u, 128u}) {
-    auto cq = device::make_cq(*v.device, {.entries = 16, .cqe_bytes = bytes});
+    auto cq = device::create_cq(*v.device, {.entries = 16, .cqe_bytes = bytes});
     CU_ASSERT_TRUE_FATAL(cq.ok());
     const queue::CqGeometry& ring = (*cq)->geometry;
     EQUAL(ring.cqe_bytes, bytes);
@@ -245,11 +245,11 @@ void raw_packets() {
   VirtualDevice v{config("dev7")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   device::Device& d = *v.device;
-  Result<device::OwnedCq> cq = device::make_cq(d, 64);
+  Result<device::OwnedCq> cq = device::create_cq(d, 64);
   CU_ASSERT_TRUE_FATAL(cq.ok());
   const device::QpRequest request{
       .send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 64, .recv_wrs = 32};
-  Result<device::OwnedQp> qp = device::make_raw_packet(d, request, 1);
+  Result<device::OwnedQp> qp = device::create_raw_packet(d, request, 1);
   CU_ASSERT_TRUE_FATAL(qp.ok());
   EQUAL((*qp)->sq.wqebb_count, 64);
   EQUAL((*qp)->rq.wqe_count, 32);

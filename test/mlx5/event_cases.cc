@@ -29,12 +29,12 @@ struct Armed {
 
   explicit Armed(const char* name) : v(config(name)) {
     CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
-    auto made = device::make_cq(*v.device, {.entries = 64, .channel = true});
+    auto made = device::create_cq(*v.device, {.entries = 64, .channel = true});
     CU_ASSERT_TRUE_FATAL(made.ok());
     cq = *std::move(made);
     device::QpRequest request{
         .send_cq = cq->handle, .recv_cq = cq->handle, .send_wqebbs = 64, .recv_wrs = 64};
-    auto pair = device::make_raw_packet(*v.device, request, 1);
+    auto pair = device::create_raw_packet(*v.device, request, 1);
     CU_ASSERT_TRUE_FATAL(pair.ok());
     qp = *std::move(pair);
     ids.resize(qp->rq.wqe_count);
@@ -85,7 +85,7 @@ void one_event_for_each_arming() {
 void a_queue_without_a_channel() {
   VirtualDevice v{config("ev1")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
-  auto cq = device::make_cq(*v.device, 16);
+  auto cq = device::create_cq(*v.device, 16);
   CU_ASSERT_TRUE_FATAL(cq.ok());
   EQUAL((*cq)->events.fd, -1);
 }
@@ -106,11 +106,11 @@ void an_overrun_is_told() {
   VirtualDevice v{config("ev3")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
   device::Device& d = *v.device;
-  auto small = device::make_cq(d, 15), other = device::make_cq(d, 64);
+  auto small = device::create_cq(d, 15), other = device::create_cq(d, 64);
   CU_ASSERT_TRUE_FATAL(small.ok());
   CU_ASSERT_TRUE_FATAL(other.ok());
   const auto make = [&d](device::CqHandle receives, device::CqHandle sends) {
-    return device::make_raw_packet(
+    return device::create_raw_packet(
         d, {.send_cq = sends, .recv_cq = receives, .send_wqebbs = 64, .recv_wrs = 64}, 1);
   };
   auto qp = make((*small)->handle, (*other)->handle);

@@ -53,18 +53,18 @@ struct InlineLoop {
   InlineLoop(device::Device& d, const InlineShape& shape)
       : device(d), memory(std::size_t{2} * slots * slot_bytes, untouched) {
     auto region = mr::Mr::create(d.registrar(), memory, mr::Access::all, 4096);
-    auto a = device::make_cq(d, {.entries = slots - 1, .cqe_bytes = shape.cqe_bytes});
-    auto b = device::make_cq(d, {.entries = slots - 1, .cqe_bytes = shape.cqe_bytes});
+    auto a = device::create_cq(d, {.entries = slots - 1, .cqe_bytes = shape.cqe_bytes});
+    auto b = device::create_cq(d, {.entries = slots - 1, .cqe_bytes = shape.cqe_bytes});
     if (!region || !a || !b) return;
     mr.emplace(*std::move(region));
     scq = *std::move(a);
     rcq = *std::move(b);
     if (shape.shared) {
-      auto s = device::make_srq(d, {.recv_wrs = slots - 1});
+      auto s = device::create_srq(d, {.recv_wrs = slots - 1});
       if (!s) return;
       shared = *std::move(s);
     }
-    if (!make_qp(shape)) return;
+    if (!create_qp(shape)) return;
     send_ids.resize(qp->sq.wqebb_count);
     send_cq.emplace(scq->geometry);
     recv_cq.emplace(rcq->geometry);
@@ -77,7 +77,7 @@ struct InlineLoop {
   }
   [[nodiscard]] bool ok() const { return recv_cq.has_value(); }
 
-  bool make_qp(const InlineShape& shape) {
+  bool create_qp(const InlineShape& shape) {
     const device::QpRequest queues{.send_cq = scq->handle,
                                    .recv_cq = rcq->handle,
                                    .send_wqebbs = 64,
@@ -87,8 +87,8 @@ struct InlineLoop {
                                    .recv_memory = shape.memory};
     auto made =
         shape.transport == device::Transport::uc
-            ? device::make_uc(device, {.queues = queues, .access = mr::Access::remote_write})
-            : device::make_rc(
+            ? device::create_uc(device, {.queues = queues, .access = mr::Access::remote_write})
+            : device::create_rc(
                   device,
                   {.queues = queues, .access = mr::Access::all, .signal_all = shape.signal_all});
     if (!made) return false;

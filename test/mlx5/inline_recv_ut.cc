@@ -87,7 +87,7 @@ void other_buffers() {
   request.queues.recv_memory = RecvMemory::addressed;
   EQUAL(dev().create_raw_packet(request.queues, 1).error().code, EOPNOTSUPP);
   request.queues.inline_receive = InlineReceive::by_default;
-  const auto packets = device::make_raw_packet(dev(), request.queues, 1);
+  const auto packets = device::create_raw_packet(dev(), request.queues, 1);
   CU_ASSERT_TRUE_FATAL(packets.ok());
   EQUAL((*packets)->inlined.received, 0);
 }

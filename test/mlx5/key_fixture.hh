@@ -109,7 +109,7 @@ struct KeyRig {
     const device::Recovery<> r{device,    loop.qp->handle, *loop.sq, *loop.send_cq,
                                &*loop.rq, &*loop.recv_cq,  limit};
     Status s = device::recover(r, *this);
-    binder->restart();
+    binder->recover();
     loop.sq->reset();
     loop.rq->reset([](uint64_t) noexcept {});
     error = false;

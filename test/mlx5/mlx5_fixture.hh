@@ -56,8 +56,8 @@ struct Loop {
   std::optional<queue::Rq> rq;
 
   explicit Loop(device::Device& d, uint32_t access, bool umr = true) : device(d) {
-    Result<device::OwnedCq> a = device::make_cq(d, 256);
-    Result<device::OwnedCq> b = device::make_cq(d, 256);
+    Result<device::OwnedCq> a = device::create_cq(d, 256);
+    Result<device::OwnedCq> b = device::create_cq(d, 256);
     if (!a || !b) return;
     scq = *std::move(a);
     rcq = *std::move(b);
@@ -70,7 +70,7 @@ struct Loop {
                       .inline_receive = device::InlineReceive::off};
     request.umr = umr;
     request.access = access;
-    Result<device::OwnedQp> q = device::make_rc_loopback(d, request);
+    Result<device::OwnedQp> q = device::create_rc_loopback(d, request);
     if (!q) return;
     qp = *std::move(q);
     send_ids.resize(qp->sq.wqebb_count);

@@ -49,7 +49,7 @@ bool Walk::renew(LiveWindow<T>& w) {
   if (w.bound) bury({.lkey = {}, .rkey = old});
   w = {};
   w.model.of_queue = T == WindowType::type2;
-  auto made = umr::make_window<T>(device_.windows());
+  auto made = umr::create_window<T>(device_.windows());
   if (made) w.free = *std::move(made);
   return judge(static_cast<bool>(w.free), "a window is made");
 }

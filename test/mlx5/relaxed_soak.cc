@@ -95,7 +95,7 @@ class Reading {
       const device::Recovery<> r{shared_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
       if (!device::recover(r, *this)) wrong.add(1);
     }
-    clock_->restart(*loop_.sq);
+    clock_->recover(*loop_.sq);
     loop_.sq->reset();
     left_ = 0;
     error_ = false;

@@ -25,12 +25,12 @@ struct Bench {
   device::OwnedCq cq;
   explicit Bench(const char* name, const char* profile = "cx6dx")
       : v(config(name, profile)), d(*v.device) {
-    auto made = device::make_cq(d, 64);
+    auto made = device::create_cq(d, 64);
     CU_ASSERT_TRUE_FATAL(made.ok());
     cq = *std::move(made);
   }
   device::OwnedRwq rwq(uint32_t depth = 64) {
-    auto made = device::make_rwq(d, {.cq = cq->handle, .recv_wrs = depth, .strides = {}});
+    auto made = device::create_rwq(d, {.cq = cq->handle, .recv_wrs = depth, .strides = {}});
     CU_ASSERT_TRUE_FATAL(made.ok());
     return *std::move(made);
   }
@@ -79,7 +79,7 @@ void tables_and_hashes() {
   EQUAL(b.d.create_rwq_table({}).error().code, EINVAL);
   const std::vector<device::RwqHandle> unknown{device::RwqHandle{999}};
   EQUAL(b.d.create_rwq_table(unknown).error().code, EINVAL);
-  auto table = device::make_rwq_table(b.d, four);
+  auto table = device::create_rwq_table(b.d, four);
   CU_ASSERT_TRUE_FATAL(table.ok());
   EQUAL(b.d.destroy_rwq(q->handle).error().code, EBUSY);
   // Without fields a table has one entry.
@@ -135,9 +135,9 @@ void check_rules(device::Device& d, device::QpHandle target) {
 void check_rules_of(const char* name, std::optional<device::Lro> lro) {
   Bench b(name);
   device::OwnedRwq q = b.rwq();
-  auto table = device::make_rwq_table(b.d, {&q->handle, 1});
+  auto table = device::create_rwq_table(b.d, {&q->handle, 1});
   CU_ASSERT_TRUE_FATAL(table.ok());
-  auto target = device::make_hash_qp(b.d, {.table = (*table)->handle, .lro = lro}, 1);
+  auto target = device::create_hash_qp(b.d, {.table = (*table)->handle, .lro = lro}, 1);
   CU_ASSERT_TRUE_FATAL(target.ok());
   check_rules(b.d, (*target)->handle);
   EQUAL(b.d.add_rule({.qp = device::QpHandle{999}, .match = {}}).error().code, EINVAL);
@@ -158,7 +158,8 @@ void joining_targets() {
   CU_ASSERT_TRUE(lro.periods_us[3] > lro.periods_us[0]);
   device::OwnedRwq q = b.rwq();
   const std::vector<device::RwqHandle> two{q->handle, q->handle};
-  auto table = device::make_rwq_table(b.d, two), single = device::make_rwq_table(b.d, {&two[0], 1});
+  auto table = device::create_rwq_table(b.d, two),
+       single = device::create_rwq_table(b.d, {&two[0], 1});
   CU_ASSERT_TRUE_FATAL(table.ok());
   CU_ASSERT_TRUE_FATAL(single.ok());
   device::HashQpRequest r{.table = (*table)->handle,
@@ -181,24 +182,24 @@ void joining_targets() {
   r.kind = flow::HashKind::none;  // of a table of one entry only
   CU_ASSERT_FALSE(b.d.create_hash_qp(r, 1).ok());
   r.table = (*single)->handle;
-  auto target = device::make_hash_qp(b.d, r, 1);
+  auto target = device::create_hash_qp(b.d, r, 1);
   CU_ASSERT_TRUE_FATAL(target.ok());
   EQUAL(b.d.create_hash_qp(r, 2).error().code, EOPNOTSUPP);
   r.lro->max_bytes = 255;
   EQUAL(b.d.create_hash_qp(r, 1).error().code, EINVAL);
   r.lro->max_bytes = 1u << 20;
-  CU_ASSERT_TRUE(device::make_hash_qp(b.d, r, 1).ok());
+  CU_ASSERT_TRUE(device::create_hash_qp(b.d, r, 1).ok());
   r = {.table = (*table)->handle,
        .kind = flow::HashKind::udp4,
        .tunnels = true,
        .inner = true,
        .lro = r.lro};
-  CU_ASSERT_TRUE(device::make_hash_qp(b.d, r, 1).ok());
+  CU_ASSERT_TRUE(device::create_hash_qp(b.d, r, 1).ok());
   r.kind = flow::HashKind::none;
   Bench without("rwq8", "no-lro");
   CU_ASSERT_FALSE(without.d.caps().lro.supported);
   device::OwnedRwq other = without.rwq();
-  auto its = device::make_rwq_table(without.d, {&other->handle, 1});
+  auto its = device::create_rwq_table(without.d, {&other->handle, 1});
   CU_ASSERT_TRUE_FATAL(its.ok());
   r.table = (*its)->handle;
   EQUAL(without.d.create_hash_qp(r, 1).error().code, EOPNOTSUPP);
@@ -275,10 +276,10 @@ void compression_and_real_time() {
   CU_ASSERT_TRUE(b.d.caps().compressed_hash);
   CU_ASSERT_TRUE(b.d.caps().compressed_checksum);
   for (const device::Compression c : {device::Compression::hash, device::Compression::checksum})
-    CU_ASSERT_TRUE(device::make_cq(b.d, {.entries = 64, .compression = c}).ok());
+    CU_ASSERT_TRUE(device::create_cq(b.d, {.entries = 64, .compression = c}).ok());
   const auto refused = b.d.create_cq({.entries = 64, .real_time = true});
   CU_ASSERT_TRUE(!refused.ok() && refused.error().code == EOPNOTSUPP);
-  CU_ASSERT_TRUE(device::make_cq(timed.d, {.entries = 64, .real_time = true}).ok());
+  CU_ASSERT_TRUE(device::create_cq(timed.d, {.entries = 64, .real_time = true}).ok());
 }
 
 constexpr Case of_rwqs[] = {

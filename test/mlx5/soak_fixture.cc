@@ -81,7 +81,7 @@ void BindingQueue::step() noexcept {
   queue::Completion c[16];
   const uint32_t n = loop_.send_cq->poll(c);
   for (uint32_t i = 0; i < n; i++) completed(c[i]);
-  if (error_) restart();
+  if (error_) recover();
   binder_->poll();
   if (!loop_.sq->idle()) return;
   if (count_ != 0) end_change();
@@ -150,9 +150,9 @@ void BindingQueue::end_change() noexcept {
   count_ = 0;
 }
 
-void BindingQueue::restart() noexcept {
-  recover(*this);
-  binder_->restart();
+void BindingQueue::recover() noexcept {
+  recover_queue(*this);
+  binder_->recover();
   loop_.sq->reset();
   error_ = false;
   for (uint32_t i = 0; i < soak_slots; i++) {
@@ -193,8 +193,8 @@ void ReadingQueue::step() noexcept {
   const uint32_t n = loop_.send_cq->poll(c);
   for (uint32_t i = 0; i < n; i++) completed(c[i]);
   if (error_) {
-    recover(*this);
-    clock_->restart(*loop_.sq);
+    recover_queue(*this);
+    clock_->recover(*loop_.sq);
     loop_.sq->reset();
     left_ = 0;
     error_ = false;

@@ -82,7 +82,7 @@ class SoakQueue {
   }
   [[nodiscard]] bool shows(uint32_t place, uint32_t layout) const;
   template <typename Sink>
-  void recover(Sink& sink) {
+  void recover_queue(Sink& sink) {
     const std::lock_guard guard{soak_.control};
     const device::Recovery<> r{soak_.device, loop_.qp->handle, *loop_.sq, *loop_.send_cq};
     if (!device::recover(r, sink)) counts.wrong++;
@@ -113,7 +113,7 @@ class BindingQueue : SoakQueue {
   void swap() noexcept;
   void replace() noexcept;
   void end_change() noexcept;
-  void restart() noexcept;
+  void recover() noexcept;
 
   uint32_t lcore_;
   mkey::InvalidatePolicy ending_;

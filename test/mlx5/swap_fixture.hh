@@ -91,16 +91,16 @@ struct SwapRig {
         continue;
       }
       if (done) (void)failing->handle_completion(*done);
-      restart();
+      recover();
       return false;
     }
     settle();
     rig.lists->release(rig.lists->allocated());
     return true;
   }
-  void restart() {
-    plain->restart();
-    fixed->restart();
+  void recover() {
+    plain->recover();
+    fixed->recover();
     rig.loop->recover();
     rig.lists->release(rig.lists->allocated());
     while (plain->flush() || fixed->flush()) (void)finish();

@@ -220,7 +220,7 @@ void swapped_together() {
       CU_ASSERT_TRUE(r.rig.use_somehow(keys[1].binding.lkey(), 0, outer.shown));
     r.settle();
     CU_ASSERT_TRUE(r.rig.refused(old, 0, 1));
-    r.restart();
+    r.recover();
   }
 }
 

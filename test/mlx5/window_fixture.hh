@@ -95,7 +95,7 @@ struct WindowBench {
 
   template <umr::WindowType T>
   umr::FreeWindow<T> make() {
-    auto w = umr::make_window<T>(v.device->windows());
+    auto w = umr::create_window<T>(v.device->windows());
     return w ? *std::move(w) : umr::FreeWindow<T>{};
   }
   // Bound, or no window.

@@ -71,8 +71,8 @@ void a_virtual_function_has_none() {
   CU_ASSERT_TRUE_FATAL(b.ok());
   CU_ASSERT_FALSE(b.v.device->caps().memory_window_type1);
   CU_ASSERT_FALSE(b.v.device->caps().memory_window_type2b);
-  EQUAL(umr::make_window<type1>(b.v.device->windows()).error().code, EOPNOTSUPP);
-  EQUAL(umr::make_window<type2>(b.v.device->windows()).error().code, EOPNOTSUPP);
+  EQUAL(umr::create_window<type1>(b.v.device->windows()).error().code, EOPNOTSUPP);
+  EQUAL(umr::create_window<type2>(b.v.device->windows()).error().code, EOPNOTSUPP);
   EQUAL(b.v.device->windows().destroy_window(Rkey{0x123400}).error().code, EINVAL);
 }
 

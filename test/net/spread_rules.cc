@@ -167,9 +167,9 @@ void own_rules_stand_before_others() {
       device::Device& device = b.far().device();
       CU_ASSERT_TRUE_FATAL(b.far().set_filter({.promiscuous = promiscuous}).ok());
       CU_ASSERT_TRUE_FATAL(b.far().start().ok());
-      auto cq = device::make_cq(device, 64);
+      auto cq = device::create_cq(device, 64);
       CU_ASSERT_TRUE_FATAL(cq.ok());
-      auto other = device::make_raw_packet(
+      auto other = device::create_raw_packet(
           device,
           {.send_cq = (*cq)->handle, .recv_cq = (*cq)->handle, .send_wqebbs = 64, .recv_wrs = 32},
           1);

@@ -38,8 +38,8 @@ struct Receiver {
     if (!opened) return false;
     device = *std::move(opened);
     auto mr = mr::Mr::create(device->registrar(), memory, mr::Access::local, 4096);
-    auto a = device::make_cq(*device, receives);
-    auto b = device::make_cq(*device, receives);
+    auto a = device::create_cq(*device, receives);
+    auto b = device::create_cq(*device, receives);
     auto arena = pool::Arena::over(memory, stride);
     if (!mr || !a || !b || !arena) return false;
     auto made = pool::Pool::create(*arena, {.name = name, .count = buffers - 1});
@@ -49,11 +49,11 @@ struct Receiver {
     recv_cq = *std::move(b);
     pool.emplace(*std::move(made));
     cache.emplace(*pool);
-    auto pair = device::make_rc_loopback(*device, {.queues = {.send_cq = send_cq->handle,
-                                                              .recv_cq = recv_cq->handle,
-                                                              .send_wqebbs = receives,
-                                                              .recv_wrs = receives,
-                                                              .inline_receive = wish}});
+    auto pair = device::create_rc_loopback(*device, {.queues = {.send_cq = send_cq->handle,
+                                                                .recv_cq = recv_cq->handle,
+                                                                .send_wqebbs = receives,
+                                                                .recv_wrs = receives,
+                                                                .inline_receive = wish}});
     if (!pair) return false;
     qp = *std::move(pair);
     send_ids.resize(qp->sq.wqebb_count);

@@ -61,7 +61,7 @@ std::string RigDevice::open(const std::string& name) {
 }
 
 std::string RigQueue::create(RigDevice& device, uint32_t requests) {
-  if (std::string why = make_cq(device); !why.empty()) return why;
+  if (std::string why = create_cq(device); !why.empty()) return why;
   if (std::string why = make_qp(device, requests); !why.empty()) return why;
   mlx5dv_mkey_init_attr attr{};
   attr.pd = device.pd.get();
@@ -71,7 +71,7 @@ std::string RigQueue::create(RigDevice& device, uint32_t requests) {
   return key ? "" : "no indirect key";
 }
 
-std::string RigQueue::make_cq(RigDevice& device) {
+std::string RigQueue::create_cq(RigDevice& device) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = cq_entries;
   attr.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM;

@@ -82,7 +82,7 @@ class RigQueue {
   queue::CqGeometry cq_geometry;
 
  private:
-  std::string make_cq(RigDevice& device);
+  std::string create_cq(RigDevice& device);
   std::string make_qp(RigDevice& device, uint32_t requests);
   mlx5::VerbsCq cq_;
   mlx5::VerbsQp qp_;

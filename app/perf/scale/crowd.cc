@@ -63,7 +63,7 @@ bool Crowd::make_domain() {
   return domain_ != nullptr;
 }
 
-ibv_cq* Crowd::make_cq(uint32_t entries) {
+ibv_cq* Crowd::create_cq(uint32_t entries) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = entries;
   attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
@@ -78,7 +78,7 @@ std::string Crowd::open(const std::string& name) {
   if (!make_domain()) return "no domain for the crowd";
   memory_ = pages(memory_bytes);
   region_.reset(ibv_reg_mr(device_.pd.get(), memory_.get(), memory_bytes, all_access));
-  cq_.reset(make_cq(4 * round_requests));
+  cq_.reset(create_cq(4 * round_requests));
   return region_ && cq_ ? "" : "no memory or no completion queue for the crowd";
 }
 
@@ -120,7 +120,7 @@ bool Crowd::add_idle(Idle what, std::size_t count) {
     if (what == Idle::queue_pair) {
       good = idle_qps_.emplace_back(ibv_create_qp(domain_.get(), &attr)) != nullptr;
     } else if (what == Idle::completion_queue) {
-      good = idle_cqs_.emplace_back(make_cq(63)) != nullptr;
+      good = idle_cqs_.emplace_back(create_cq(63)) != nullptr;
     } else {
       ibv_mr* mr = ibv_reg_mr(device_.pd.get(), memory_.get(), 4096, all_access);
       good = idle_regions_.emplace_back(mr) != nullptr;
@@ -156,7 +156,7 @@ bool Crowd::remake_key() {
 
 bool Crowd::grow_cqs(std::size_t count) {
   while (cqs_.size() < count) {
-    mlx5::VerbsCq cq(make_cq(1));
+    mlx5::VerbsCq cq(create_cq(1));
     if (!cq) return false;
     cqs_.push_back(std::move(cq));
   }

@@ -69,7 +69,7 @@ class Crowd {
  private:
   bool make_domain();
   bool add_queue();
-  ibv_cq* make_cq(uint32_t entries);
+  ibv_cq* create_cq(uint32_t entries);
   mlx5dv_mkey* make_key();
   bool fill_list(uint32_t first, uint32_t count);
   // By a UMR on the queue for lists; false: it failed.

@@ -19,7 +19,7 @@ constexpr device::InlineReceive wish(uint32_t inline_recv) noexcept {
 
 Result<std::unique_ptr<Lane>> Lane::create(device::Device& device, const LaneConfig& config) {
   std::unique_ptr<Lane> lane(new Lane);
-  auto send_cq = device::make_cq(device, config.send_wqebbs);
+  auto send_cq = device::create_cq(device, config.send_wqebbs);
   if (!send_cq) return send_cq.error();
   lane->owned_send_ = *std::move(send_cq);
   device::RcRequest request;
@@ -29,7 +29,7 @@ Result<std::unique_ptr<Lane>> Lane::create(device::Device& device, const LaneCon
                     .recv_wrs = config.receives,
                     .inline_receive = wish(config.inline_recv)};
   if (config.receives != 0) {
-    auto recv_cq = device::make_cq(
+    auto recv_cq = device::create_cq(
         device, {.entries = config.receives, .cqe_bytes = cqe_bytes(config.inline_recv)});
     if (!recv_cq) return recv_cq.error();
     lane->owned_recv_ = *std::move(recv_cq);
@@ -38,7 +38,7 @@ Result<std::unique_ptr<Lane>> Lane::create(device::Device& device, const LaneCon
   request.access = mr::Access::all;
   request.umr = config.umr;
   request.gid_index = config.gid_index;
-  auto qp = device::make_rc(device, request);
+  auto qp = device::create_rc(device, request);
   if (!qp) return qp.error();
   lane->qp_ = *std::move(qp);
   lane->send_ids_.resize(lane->qp_->sq.wqebb_count);

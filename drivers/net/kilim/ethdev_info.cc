@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t longest_mtu = 9978;  // what mlx5's interfaces take at most (ip -d link: maxmtu)
 
 // The longest joined frame (drivers/net/mlx5/mlx5.h, MLX5_MAX_LRO_SIZE).
-constexpr uint32_t longest_lro = device::LroCaps::most_units * device::LroCaps::unit_bytes;
+constexpr uint32_t longest_lro = device::LroCaps::max_units * device::LroCaps::unit_bytes;
 
 uint64_t rx_capabilities(const device::Caps& caps) noexcept {
   return RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_TIMESTAMP |

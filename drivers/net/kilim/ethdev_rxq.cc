@@ -156,21 +156,21 @@ int Ethdev::make_rx(uint16_t number) noexcept {
   const uint32_t wqes = strided ? strided_receives_of(rx) : receives_of(rx);
   const bool compressed = compresses();
   const auto compression = compressed ? device::Compression::hash : device::Compression::none;
-  auto cq = device::make_cq(port_.device(), {.entries = strided      ? wqes << args_.log_strides
-                                                        : compressed ? 2 * wqes - 1
-                                                                     : wqes,
-                                             .channel = dev_->data->dev_conf.intr_conf.rxq != 0,
-                                             .compression = compression});
+  auto cq = device::create_cq(port_.device(), {.entries = strided      ? wqes << args_.log_strides
+                                                          : compressed ? 2 * wqes - 1
+                                                                       : wqes,
+                                               .channel = dev_->data->dev_conf.intr_conf.rxq != 0,
+                                               .compression = compression});
   if (!cq) return refuse(cq.error());
   rx.cq = *std::move(cq);
   const bool strip = (rx.conf.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
   std::optional<device::Strides> cut;
   if (strided) cut = {.log_bytes = args_.log_stride_bytes, .log_count = args_.log_strides};
-  auto rwq = device::make_rwq(port_.device(), {.cq = rx.cq->handle,
-                                               .recv_wrs = wqes,
-                                               .max_recv_sge = rx.segments,
-                                               .strip_vlan = strip,
-                                               .strides = cut});
+  auto rwq = device::create_rwq(port_.device(), {.cq = rx.cq->handle,
+                                                 .recv_wrs = wqes,
+                                                 .max_recv_sge = rx.segments,
+                                                 .strip_vlan = strip,
+                                                 .strides = cut});
   if (!rwq) return refuse(rwq.error());
   rx.rwq = *std::move(rwq);
   rx.retry = {};

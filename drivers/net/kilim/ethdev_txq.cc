@@ -54,10 +54,10 @@ uint32_t Ethdev::longest_sent() noexcept {
 int Ethdev::make_tx(uint16_t number) noexcept {
   EthdevTx& tx = tx_[number];
   const uint32_t size = ring_size(tx.descriptors);
-  auto cq = device::make_cq(port_.device(), size);
+  auto cq = device::create_cq(port_.device(), size);
   if (!cq) return refuse(cq.error());
   tx.cq = *std::move(cq);
-  auto qp = device::make_raw_packet(
+  auto qp = device::create_raw_packet(
       port_.device(), {.send_cq = tx.cq->handle, .recv_cq = tx.cq->handle, .send_wqebbs = size},
       port_.number());
   if (!qp) return refuse(qp.error());

@@ -36,10 +36,10 @@ bool fill_ring(In wq, RqSpec& s) {
   if (type == w::cyclic) return true;
   const uint32_t strides = prm::cap_get(wq, w::single_wqe_log_num_of_strides);
   s.log_strides =
-      static_cast<uint8_t>(strides < first_few ? strides + w::least_log_strides
+      static_cast<uint8_t>(strides < first_few ? strides + w::min_log_strides
                                                : strides - first_few + stride::least_log_count);
   s.log_stride_bytes = static_cast<uint8_t>(prm::cap_get(wq, w::single_stride_log_num_of_bytes) +
-                                            w::least_log_stride_bytes);
+                                            w::min_log_stride_bytes);
   s.two_byte_shift = prm::cap_get(wq, w::two_byte_shift_en) != 0;
   return true;
 }
@@ -95,10 +95,10 @@ void tell_ring(const Hca& h, Out wq, const Qp& rq) {
   if (!rq.rq.striding()) return;
   const uint32_t strides = rq.rq.log_strides;
   prm::cap_set(wq, w::single_wqe_log_num_of_strides,
-               strides >= w::least_log_strides ? strides - w::least_log_strides
-                                               : strides - stride::least_log_count + first_few);
+               strides >= w::min_log_strides ? strides - w::min_log_strides
+                                             : strides - stride::least_log_count + first_few);
   prm::cap_set(wq, w::single_stride_log_num_of_bytes,
-               rq.rq.log_stride - uint32_t{w::least_log_stride_bytes});
+               rq.rq.log_stride - uint32_t{w::min_log_stride_bytes});
   prm::cap_set(wq, w::two_byte_shift_en, rq.rq.two_bytes);
 }
 

@@ -74,7 +74,7 @@ inline constexpr CapField single_stride_log_num_of_bytes{0x13d, 3};  // less 6
 inline constexpr CapField dbr_umem_id{0x140, 32};
 inline constexpr CapField wq_umem_id{0x160, 32};
 inline constexpr std::size_t wq_umem_offset = 48;  // 64 bits
-inline constexpr uint32_t least_log_strides = 9, least_log_stride_bytes = 6;
+inline constexpr uint32_t min_log_strides = 9, min_log_stride_bytes = 6;
 }  // namespace wq_context
 
 // "SQ Context".

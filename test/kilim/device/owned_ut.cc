@@ -80,8 +80,8 @@ class Counting final : public Device {
 void destroys_once() {
   Counting device;
   {
-    Result<OwnedCq> a = make_cq(device, 8);
-    Result<OwnedCq> b = make_cq(device, 8);
+    Result<OwnedCq> a = create_cq(device, 8);
+    Result<OwnedCq> b = create_cq(device, 8);
     OwnedCq c = std::move(*a);
     c = std::move(*b);
     EQUAL(device.cqs, 1);
@@ -95,24 +95,24 @@ void destroys_once() {
 void loopback() {
   Counting device;
   {
-    Result<OwnedQp> qp = make_rc_loopback(device, {});
+    Result<OwnedQp> qp = create_rc_loopback(device, {});
     CU_ASSERT_TRUE_FATAL(qp.ok());
     EQUAL((*qp)->qpn, Qpn{77});
     EQUAL(device.qps, 1);
   }
   EQUAL(device.qps, 0);
   device.refuse_connect = true;
-  EQUAL(make_rc_loopback(device, {}).error().code, ENETUNREACH);
+  EQUAL(create_rc_loopback(device, {}).error().code, ENETUNREACH);
   EQUAL(device.qps, 0);
-  EQUAL(make_raw_packet(device, {}, 1).error().code, EPERM);
+  EQUAL(create_raw_packet(device, {}, 1).error().code, EPERM);
 }
 
 void other_kinds() {
   Counting device;
   {
-    Result<OwnedSrq> srq = make_srq(device, {.recv_wrs = 8});
-    Result<OwnedQp> qp = make_uc(device, {});
-    Result<OwnedCq> cq = make_cq(device, {.entries = 8, .cqe_bytes = 128});
+    Result<OwnedSrq> srq = create_srq(device, {.recv_wrs = 8});
+    Result<OwnedQp> qp = create_uc(device, {});
+    Result<OwnedCq> cq = create_cq(device, {.entries = 8, .cqe_bytes = 128});
     CU_ASSERT_TRUE(srq.ok());
     CU_ASSERT_TRUE(qp.ok());
     CU_ASSERT_TRUE(cq.ok());

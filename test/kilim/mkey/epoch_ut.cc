@@ -104,7 +104,7 @@ void reset_queue_is_done() {
   r.complete();
   r.binder->poll();
   CU_ASSERT_FALSE(r.binder->claim());
-  clock->restart(other.sq);
+  clock->recover(other.sq);
   other.sq.reset();
   r.binder->poll();
   CU_ASSERT_TRUE(static_cast<bool>(r.binder->claim()));

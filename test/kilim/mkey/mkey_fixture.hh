@@ -93,7 +93,7 @@ struct BinderFixture {
     return ids;
   }
   void recover() {
-    binder->restart();
+    binder->recover();
     sq.reset();
     done = 0;
   }

@@ -99,11 +99,11 @@ constexpr uint32_t two_wqes = prm::umr::max_list_octowords + 4;
 template <WindowType T>
 bool bind_window(Bench& b, WqeCursor& c, const UmrWr& wr) {
   BindingWindow<T> w;
-  return bind(c, *std::move(make_window<T>(b.source)), part, wr, w).ok();
+  return bind(c, *std::move(create_window<T>(b.source)), part, wr, w).ok();
 }
 bool shut_window(Bench& b, WqeCursor& c, const UmrWr& wr) {
   BindingWindow<WindowType::type2> w;
-  if (!bind(c, *std::move(make_window<WindowType::type2>(b.source)), part, {}, w).ok())
+  if (!bind(c, *std::move(create_window<WindowType::type2>(b.source)), part, {}, w).ok())
     return false;
   queue::Completion good;
   good.opcode = prm::CqeOpcode::req;
@@ -255,7 +255,7 @@ void window_in_use(Bench& b) {
     for (const bool complete : {false, true}) {
       WqeCursor c{b.sq};
       BindingWindow<T> w;
-      CU_ASSERT_TRUE_FATAL(bind(c, *std::move(make_window<T>(b.source)), part, {}, w).ok());
+      CU_ASSERT_TRUE_FATAL(bind(c, *std::move(create_window<T>(b.source)), part, {}, w).ok());
       const Rkey key = used ? w.rkey_behind(c) : w.rkey();
       const auto use = static_cast<uint16_t>(c.position());
       (void)queue::rdma_read(c, {0, key}, from, {});

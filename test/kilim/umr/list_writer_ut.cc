@@ -81,16 +81,16 @@ void written_alike(const std::vector<Piece>& pieces, const Edge& from, const Edg
 void alike_at_the_edge() {
   const Edge from, to;
   std::mt19937_64 random{71};
-  for (uint32_t n = 1; n <= most_at_once; n++)
+  for (uint32_t n = 1; n <= max_at_once; n++)
     for (uint32_t i = 0; i < 40; i++) written_alike(random_pieces(random, n), from, to);
 }
 
 // One bad piece anywhere among good ones; with the largest good ones no sum hides it.
 void bad_ones_found() {
-  alignas(64) std::byte out[most_at_once * sizeof(prm::Klm)];
+  alignas(64) std::byte out[max_at_once * sizeof(prm::Klm)];
   for (const uint32_t good : {1u, 4096u, 1u << 26, (1u << 26) + 1, gib2})
     for (const uint32_t bad : {0u, gib2 + 1, ~0u})
-      for (uint32_t n = 1; n <= most_at_once; n += n < 20 ? 1 : 11)
+      for (uint32_t n = 1; n <= max_at_once; n += n < 20 ? 1 : 11)
         for (uint32_t where = 0; where < n; where++) {
           std::vector<Piece> pieces(n, Piece{1, good, Lkey{7}});
           pieces[where].length = bad;
@@ -101,10 +101,10 @@ void bad_ones_found() {
 
 // The writers themselves leave large lengths to the exact sum, and no small ones.
 void sums_of_32_bits() {
-  alignas(64) std::byte out[most_at_once * sizeof(prm::Klm)];
+  alignas(64) std::byte out[max_at_once * sizeof(prm::Klm)];
   for (const ListVariant& v : list_variants) {
     if (!runs(v)) continue;
-    for (uint32_t n = 1; n <= most_at_once; n++) {
+    for (uint32_t n = 1; n <= max_at_once; n++) {
       const std::vector<Piece> most(n, Piece{1, 1u << 26, Lkey{7}});
       EQUAL_FATAL(v.write(out, most.data(), n), uint64_t{n} << 26);
     }

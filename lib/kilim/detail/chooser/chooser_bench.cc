@@ -21,7 +21,7 @@ constexpr uint32_t a_burst = 8;
 constexpr uint32_t packed_at = 4 * bench_message, lists_at = 12 * bench_message;
 constexpr uint32_t target_at = 13 * bench_message;
 static_assert(target_at + bench_message <= bench_bytes && a_burst <= bench_keys);
-constexpr uint32_t least_runs = 2, most_runs = 15;
+constexpr uint32_t min_runs = 2, max_runs = 15;
 constexpr auto enough = std::chrono::microseconds{120};
 constexpr auto patience = std::chrono::seconds{10};
 
@@ -45,10 +45,10 @@ ChooserBench::ChooserBench(const BenchContext& context) noexcept
 }
 
 ChooserLimits ChooserBench::limits() const noexcept {
-  constexpr uint32_t most_segments = prm::max_ds - 2;
+  constexpr uint32_t max_segments = prm::max_ds - 2;
   const bool keys = m_.limits.indirect_keys && !m_.keys.empty();
   const uint32_t entries = keys ? m_.keys[0].max_entries : 0;
-  return {.list_pieces = std::min(m_.max_sge, most_segments),
+  return {.list_pieces = std::min(m_.max_sge, max_segments),
           .inline_pieces = std::min(entries, umr::max_inline_klms),
           .pointer_pieces = m_.limits.pointer_lists ? std::min(entries, bench_pieces) : 0,
           .copy_bytes = bench_message};
@@ -84,11 +84,11 @@ float ChooserBench::run(Way way, std::span<const umr::Piece> pieces, uint32_t us
   const Job job{way, umr::View::of(pieces), uses};
   float least = -1;
   const Clock::time_point start = Clock::now();
-  for (uint32_t i = 0; i < most_runs; i++) {
+  for (uint32_t i = 0; i < max_runs; i++) {
     const float ns = run_once(job);
     if (ns < 0) return ns;
     if (i == 0 || ns < least) least = ns;
-    if (i + 1 >= least_runs && Clock::now() - start > enough) break;
+    if (i + 1 >= min_runs && Clock::now() - start > enough) break;
   }
   return least;
 }

@@ -38,13 +38,13 @@ struct LroCaps {
   std::array<uint32_t, 4> periods_us{};  // that it can wait for a further segment, rising
 
   static constexpr uint32_t unit_bytes = 256,
-                            most_units = 255;  // of lro_max_msg_sz (PRM "TIR Context")
+                            max_units = 255;  // of lro_max_msg_sz (PRM "TIR Context")
   // Headers that may stand before TCP's: Ethernet, a VLAN tag, IPv6.
   static constexpr uint32_t before_l4 = 14 + 4 + 40;
   // The device's limit for frames of up to `bytes` bytes; 0: too few.
   [[nodiscard]] constexpr uint32_t units(uint32_t bytes) const noexcept {
     const uint32_t counted = !from_l4 ? bytes : bytes > before_l4 ? bytes - before_l4 : 0;
-    return std::min(counted / unit_bytes, most_units);
+    return std::min(counted / unit_bytes, max_units);
   }
   // The longest period that is no longer than `us`, or the shortest (DPDK's devarg
   // lro_timeout_usec).

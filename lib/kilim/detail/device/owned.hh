@@ -50,54 +50,54 @@ using OwnedRwq = Owned<RwqInfo, &Device::destroy_rwq>;
 using OwnedRwqTable = Owned<RwqTableInfo, &Device::destroy_rwq_table>;
 
 // Create an object by the device's function of the same name; the errors are that function's.
-inline Result<OwnedCq> make_cq(Device& device, const CqRequest& request) {
+inline Result<OwnedCq> create_cq(Device& device, const CqRequest& request) {
   Result<CqInfo> info = device.create_cq(request);
   if (!info) return info.error();
   return OwnedCq{device, *info};
 }
-inline Result<OwnedCq> make_cq(Device& device, uint32_t entries) {
-  return make_cq(device, CqRequest{.entries = entries});
+inline Result<OwnedCq> create_cq(Device& device, uint32_t entries) {
+  return create_cq(device, CqRequest{.entries = entries});
 }
-inline Result<OwnedSrq> make_srq(Device& device, const SrqRequest& request) {
+inline Result<OwnedSrq> create_srq(Device& device, const SrqRequest& request) {
   Result<SrqInfo> info = device.create_srq(request);
   if (!info) return info.error();
   return OwnedSrq{device, *info};
 }
-inline Result<OwnedQp> make_rc(Device& device, const RcRequest& request) {
+inline Result<OwnedQp> create_rc(Device& device, const RcRequest& request) {
   Result<QpInfo> info = device.create_rc(request);
   if (!info) return info.error();
   return OwnedQp{device, *info};
 }
-inline Result<OwnedQp> make_uc(Device& device, const UcRequest& request) {
+inline Result<OwnedQp> create_uc(Device& device, const UcRequest& request) {
   Result<QpInfo> info = device.create_uc(request);
   if (!info) return info.error();
   return OwnedQp{device, *info};
 }
 // A reliable connection to itself, on which a worker binds mkeys.
-inline Result<OwnedQp> make_rc_loopback(Device& device, const RcRequest& request) {
-  Result<OwnedQp> qp = make_rc(device, request);
+inline Result<OwnedQp> create_rc_loopback(Device& device, const RcRequest& request) {
+  Result<OwnedQp> qp = create_rc(device, request);
   if (!qp) return qp;
   Result<Endpoint> self = device.endpoint((*qp)->handle);
   if (!self) return self.error();
   if (Status s = device.connect((*qp)->handle, *self); !s) return s.error();
   return qp;
 }
-inline Result<OwnedQp> make_raw_packet(Device& device, const QpRequest& request, uint8_t port) {
+inline Result<OwnedQp> create_raw_packet(Device& device, const QpRequest& request, uint8_t port) {
   Result<QpInfo> info = device.create_raw_packet(request, port);
   if (!info) return info.error();
   return OwnedQp{device, *info};
 }
-inline Result<OwnedRwq> make_rwq(Device& device, const RwqRequest& request) {
+inline Result<OwnedRwq> create_rwq(Device& device, const RwqRequest& request) {
   Result<RwqInfo> info = device.create_rwq(request);
   if (!info) return info.error();
   return OwnedRwq{device, *info};
 }
-inline Result<OwnedRwqTable> make_rwq_table(Device& device, std::span<const RwqHandle> queues) {
+inline Result<OwnedRwqTable> create_rwq_table(Device& device, std::span<const RwqHandle> queues) {
   Result<RwqTableInfo> info = device.create_rwq_table(queues);
   if (!info) return info.error();
   return OwnedRwqTable{device, *info};
 }
-inline Result<OwnedQp> make_hash_qp(Device& device, const HashQpRequest& request, uint8_t port) {
+inline Result<OwnedQp> create_hash_qp(Device& device, const HashQpRequest& request, uint8_t port) {
   Result<QpInfo> info = device.create_hash_qp(request, port);
   if (!info) return info.error();
   return OwnedQp{device, *info};

@@ -13,8 +13,8 @@ namespace {
 
 using prm::Text;
 
-constexpr unsigned most_depth = 8;
-constexpr unsigned most_steps = 1 << 19;  // bounds the time, as an untrusted list may name itself
+constexpr unsigned max_depth = 8;
+constexpr unsigned max_steps = 1 << 19;  // bounds the time, as an untrusted list may name itself
 
 const char* right_name(uint32_t missing) noexcept {
   if ((missing & prm::mkey::atomic) != 0) return "atomics";
@@ -80,7 +80,7 @@ bool explain_entries(Text& t, const MkeyBook& book, const MkeyRecord& k, Range r
   uint64_t begin = repetition * round;
   for (; repetition < k.repeat && begin < end; repetition++) {
     for (std::size_t i = 0; i < k.entries.size() && begin < end; i++) {
-      if (++*r.steps > most_steps) return too_many(t);
+      if (++*r.steps > max_steps) return too_many(t);
       const MkeyEntry& e = k.entries[i];
       const uint64_t bytes = entry_bytes(e);
       if (offset < begin + bytes) {
@@ -116,9 +116,9 @@ void say_key(Text& t, const MkeyRecord& k) {
 }
 
 bool explain_range(Text& t, const MkeyBook& book, const Range& r, unsigned depth) {
-  if (++*r.steps > most_steps) return too_many(t);
-  if (depth > most_depth) {
-    t.put("keys of keys go deeper than ").dec(most_depth);
+  if (++*r.steps > max_steps) return too_many(t);
+  if (depth > max_depth) {
+    t.put("keys of keys go deeper than ").dec(max_depth);
     return true;
   }
   const MkeyRecord* k = book.find(r.key);

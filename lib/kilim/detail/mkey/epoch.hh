@@ -32,7 +32,7 @@ class KILIM_CACHELINE_ALIGNED QueueClock {
     done_.store(count_ - (sq.posted() - sq.retired()), std::memory_order_release);
   }
   // Counts everything posted as complete. Called before Sq::reset(), when the queue goes to RESET.
-  void restart(const queue::Sq& sq) noexcept {
+  void recover(const queue::Sq& sq) noexcept {
     count_ += sq.posted() - last_;
     last_ = 0;
     posted_.store(count_, std::memory_order_release);

@@ -89,7 +89,7 @@ uint64_t state(MkeyBinder& binder) noexcept {
 
 uint64_t clock(QueueClock& clock, const queue::Sq& sq) noexcept {
   clock.publish(sq);
-  clock.restart(sq);
+  clock.recover(sq);
   return clock.posted() + clock.done();
 }
 

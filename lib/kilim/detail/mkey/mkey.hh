@@ -79,13 +79,13 @@ struct Mkey {
   uint8_t depth = 0;       // bits 3..0: levels(); 7..4: levels after a swap that is being checked
 
   static constexpr uint8_t unknown_entity = 0xff;  // a WQE that changes the size failed
-  static constexpr uint32_t most_levels = 15;
+  static constexpr uint32_t max_levels = 15;
   static constexpr uint8_t of_a_bind =
       0xff & ~resized;  // marks that end when the key is given back
   // Indirect keys on the way from this key to memory, itself included; 0: never bound. Any worker
   // of the pool may call it, hence the atomic: its keys may have entries under this one.
   [[nodiscard]] uint32_t levels() const noexcept {
-    return __atomic_load_n(&depth, __ATOMIC_RELAXED) & most_levels;
+    return __atomic_load_n(&depth, __ATOMIC_RELAXED) & max_levels;
   }
   // `soon`: the levels after a swap that is being checked.
   void set_levels(uint32_t levels, uint32_t soon = 0) noexcept {

@@ -47,7 +47,7 @@ MkeyBinder::MkeyBinder(queue::Sq& sq, MkeyPool& pool, Epochs& epochs,
       epochs_(epochs),
       changes_(new Change[sq.geometry().wqebb_count]),
       mask_(sq.geometry().wqebb_count - 1) {
-  config_.max_indirection = std::min(config.max_indirection, Mkey::most_levels);
+  config_.max_indirection = std::min(config.max_indirection, Mkey::max_levels);
 }
 
 MkeyBinder::~MkeyBinder() {
@@ -136,10 +136,10 @@ void MkeyBinder::poison(const Change& change) noexcept {
   if (!key.has(Mkey::deferred)) queue_invalidation(key);
 }
 
-void MkeyBinder::restart() noexcept {
+void MkeyBinder::recover() noexcept {
   for (; tail_ != head_; tail_++) poison(changes_[tail_ & mask_]);
-  clock_->restart(sq_);
-  fences_.restart();
+  clock_->recover(sq_);
+  fences_.recover();
   failed_ = false;
 }
 

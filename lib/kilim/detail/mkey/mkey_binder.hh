@@ -142,7 +142,7 @@ class MkeyBinder {
   [[nodiscard]] uint32_t invalidations_due() const noexcept { return due_count_; }
 
   // Handles a completion of the queue; returns its wr id. An error stops the binder until
-  // restart(). CqeOpcode::sig_err reports a key, not a request, and changes nothing here.
+  // recover(). CqeOpcode::sig_err reports a key, not a request, and changes nothing here.
   uint64_t handle_completion(const queue::Completion& c) noexcept;
   // For callers that retire completions themselves: updates the keys of WQEs up to Sq::retired().
   void complete_retired() noexcept { complete_until(sq_.retired()); }
@@ -151,8 +151,8 @@ class MkeyBinder {
 
   // Called when the failed queue has been drained, before Sq::reset(). Poisoned keys are
   // invalidated with the next doorbell unless they are bound before.
-  void restart() noexcept;
-  // An error completion was seen, and restart() not called yet: nothing can be bound.
+  void recover() noexcept;
+  // An error completion was seen, and recover() not called yet: nothing can be bound.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
   // True: no WQE that changes a key is under way.
   [[nodiscard]] bool idle() const noexcept { return head_ == tail_; }

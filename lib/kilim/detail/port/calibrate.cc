@@ -47,7 +47,7 @@ struct Stage {
     return Done{};
   }
   Status open_queue() {
-    auto made = device::make_cq(device, chooser::bench_wqebbs);
+    auto made = device::create_cq(device, chooser::bench_wqebbs);
     if (!made) return made.error();
     owned_cq = *std::move(made);
     device::RcRequest request;
@@ -56,7 +56,7 @@ struct Stage {
                       .send_wqebbs = chooser::bench_wqebbs};
     request.access = mr::Access::all;
     request.umr = device.caps().umr;
-    auto pair = device::make_rc_loopback(device, request);
+    auto pair = device::create_rc_loopback(device, request);
     if (!pair) return pair.error();
     qp = *std::move(pair);
     ids.resize(qp->sq.wqebb_count);

@@ -23,7 +23,7 @@ Result<std::unique_ptr<MkeyQueue>> MkeyQueue::create(device::Device& device,
 // The completion queue has an entry for each block, because in the error state each WQE is flushed
 // with a CQE, also those that asked for none.
 Status MkeyQueue::make_queue(const MkeyQueueConfig& config) {
-  auto cq = device::make_cq(device_, config.send_wqebbs);
+  auto cq = device::create_cq(device_, config.send_wqebbs);
   if (!cq) return cq.error();
   owned_cq_ = *std::move(cq);
   device::RcRequest request;
@@ -32,7 +32,7 @@ Status MkeyQueue::make_queue(const MkeyQueueConfig& config) {
                     .send_wqebbs = config.send_wqebbs};
   request.umr = true;
   request.access = config.access;
-  auto qp = device::make_rc_loopback(device_, request);
+  auto qp = device::create_rc_loopback(device_, request);
   if (!qp) return qp.error();
   qp_ = *std::move(qp);
   wr_ids_.resize(qp_->sq.wqebb_count);
@@ -90,7 +90,7 @@ bool MkeyQueue::wait(std::chrono::milliseconds limit) noexcept {
 
 // Posts the invalidations of poisoned keys, as many at a time as the queue has room for.
 Status MkeyQueue::restart(const Status& drained) noexcept {
-  binder_->restart();
+  binder_->recover();
   sq_->reset();
   if (!drained) return drained;
   while (binder_->flush())

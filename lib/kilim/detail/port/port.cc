@@ -114,21 +114,22 @@ bool Port::wants_rwqs() const noexcept {
 // Each transmit queue is a raw packet queue pair; the first one may carry the receive queue too.
 Status Port::make_pair(uint32_t index) {
   TxSlot& tx = tx_[index];
-  auto send_cq = device::make_cq(device(), sizes_.txd);
+  auto send_cq = device::create_cq(device(), sizes_.txd);
   if (!send_cq) return send_cq.error();
   tx.cq = *std::move(send_cq);
 
   device::QpRequest request{
       .send_cq = tx.cq->handle, .recv_cq = tx.cq->handle, .send_wqebbs = sizes_.txd};
   if (RxSlot* rx = carried_by(index)) {
-    auto recv_cq = device::make_cq(device(), {.entries = sizes_.rxd, .channel = rx->setup.events});
+    auto recv_cq =
+        device::create_cq(device(), {.entries = sizes_.rxd, .channel = rx->setup.events});
     if (!recv_cq) return recv_cq.error();
     rx->cq = *std::move(recv_cq);
     request.recv_cq = rx->cq->handle;
     request.recv_wrs = sizes_.rxd;
     request.max_recv_sge = rx->setup.segments();
   }
-  auto qp = device::make_raw_packet(device(), request, parts_.number);
+  auto qp = device::create_raw_packet(device(), request, parts_.number);
   if (!qp) return qp.error();
   tx.qp = *std::move(qp);
   return Done{};
@@ -177,7 +178,7 @@ Status Port::make_rx() {
 Status Port::make_queues() {
   if (wants_rwqs()) {
     for (RxSlot& rx : rx_) {
-      if (Status s = make_rwq(rx); !s) return s;
+      if (Status s = create_rwq(rx); !s) return s;
       rx_targets_.push_back({rx.rwq->handle, lro_of(rx.setup, arena_)});
     }
   }

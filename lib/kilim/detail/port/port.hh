@@ -244,7 +244,7 @@ class Port {
   Status make_pair(uint32_t index);
   Status make_tx(uint32_t index);
   Status make_rx();
-  Status make_rwq(RxSlot& rx);
+  Status create_rwq(RxSlot& rx);
   void drop_queues() noexcept;
   void drop_rules() noexcept;
   [[nodiscard]] bool wants_rwqs() const noexcept;

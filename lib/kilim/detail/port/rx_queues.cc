@@ -37,17 +37,17 @@ bool Port::left_by(worker::Quiescence* workers) noexcept {
   return true;
 }
 
-Status Port::make_rwq(RxSlot& rx) {
+Status Port::create_rwq(RxSlot& rx) {
   // A block that is received in part keeps its entries, while its receives are posted anew. Of an
   // even number libmlx5 makes twice as many.
   const bool blocks = rx.setup.compression != device::Compression::none;
-  auto cq = device::make_cq(device(), {.entries = blocks ? 2 * sizes_.rxd - 1 : sizes_.rxd,
-                                       .channel = rx.setup.events,
-                                       .compression = rx.setup.compression,
-                                       .real_time = rx.setup.real_time});
+  auto cq = device::create_cq(device(), {.entries = blocks ? 2 * sizes_.rxd - 1 : sizes_.rxd,
+                                         .channel = rx.setup.events,
+                                         .compression = rx.setup.compression,
+                                         .real_time = rx.setup.real_time});
   if (!cq) return cq.error();
   rx.cq = *std::move(cq);
-  auto rwq = device::make_rwq(
+  auto rwq = device::create_rwq(
       device(),
       {.cq = rx.cq->handle,
        .recv_wrs = rx.setup.strides ? sizes_.rxd >> rx.setup.strides->log_count : sizes_.rxd,

@@ -28,11 +28,11 @@ Result<HashTarget> HashTarget::create(const Destinations& to, std::span<const ui
   std::vector<device::RwqHandle> queues;
   queues.reserve(table.size());
   for (const uint16_t q : table) queues.push_back(to.queues[q].queue);
-  auto first = device::make_rwq_table(to.device, {queues.data(), 1});
+  auto first = device::create_rwq_table(to.device, {queues.data(), 1});
   if (!first) return first.error();
   made.first_ = *std::move(first);
   if (table.size() == 1) return made;
-  auto spread = device::make_rwq_table(to.device, queues);
+  auto spread = device::create_rwq_table(to.device, queues);
   if (!spread) return spread.error();
   made.spread_ = *std::move(spread);
   return made;
@@ -52,7 +52,7 @@ Result<device::QpHandle> HashTarget::qp(flow::HashKind kind, bool inner) {
                                       .inner = inner,
                                       .lro = lro_,
                                       .sides = sides_};
-  auto made = device::make_hash_qp(*device_, request, port_);
+  auto made = device::create_hash_qp(*device_, request, port_);
   if (!made) return made.error();
   qp = *std::move(made);
   return qp->handle;

@@ -50,7 +50,7 @@ class Cq {
   // Polls with `sq`, the only send queue that completes here: fills in wr_id and retires the WQEs.
   uint32_t poll(std::span<Completion> out, Sq& sq) noexcept {
     owner_.check();
-    return empty() ? 0 : take_sent(out, sq);
+    return empty() ? 0 : pop_sent(out, sq);
   }
 
   // The i-th CQE not yet consumed; nullptr: the device has not written it.
@@ -218,7 +218,7 @@ class Cq {
   [[gnu::noinline]] uint32_t poll_ready(std::span<Completion> out) noexcept {
     return scan(out, first_error_op_own, [](Completion&, bool) noexcept {});
   }
-  [[gnu::noinline]] uint32_t take_sent(std::span<Completion> out, Sq& sq) noexcept {
+  [[gnu::noinline]] uint32_t pop_sent(std::span<Completion> out, Sq& sq) noexcept {
     constexpr uint32_t none = ~0u;
     uint32_t last = none;
     const Sq::WrIds ids = sq.wr_ids();

@@ -113,7 +113,7 @@ Answer Relaxed::undo(Region& out, Answer why) noexcept {
 Answer Relaxed::dry() noexcept {
   counters_.dry.add(1);
   if (head_ != dropped_) {
-    drop_marked();
+    destroy_marked();
     counters_.flushes.add(1);
   }
   return Answer::dry;

@@ -139,7 +139,7 @@ class Relaxed {
   }
   static Answer answer(const Outcome& o) noexcept;
   [[gnu::noinline]] Answer dry() noexcept;
-  void drop_marked() noexcept;
+  void destroy_marked() noexcept;
   void reap() noexcept;
 
   mkey::MkeyBinder& binder_;
@@ -231,13 +231,13 @@ inline void Relaxed::deregister(Region&& region) noexcept {
   live_--;
   counters_.deregistered.add(1);
   if (head_ - dropped_ >= share_) [[unlikely]] {
-    drop_marked();
+    destroy_marked();
     counters_.flushes.add(1);
   }
 }
 
 // Queues their invalidations for the next doorbell.
-inline void Relaxed::drop_marked() noexcept {
+inline void Relaxed::destroy_marked() noexcept {
   for (; dropped_ != head_; dropped_++) binder_.invalidate(ended_[dropped_ & mask_].key);
 }
 
@@ -255,7 +255,7 @@ inline void Relaxed::reap() noexcept {
 }
 
 inline bool Relaxed::flush() noexcept {
-  drop_marked();
+  destroy_marked();
   (void)binder_.flush();
   reap();
   return tail_ == dropped_;

@@ -13,8 +13,8 @@ namespace {
 using device::Device;
 
 // The answer about every device by its name, or about the one that the first word names.
-template <typename Tell>
-void each_device(Words words, const Dict& out, Tell tell) {
+template <typename Report>
+void each_device(Words words, const Dict& out, Report report) {
   const bool all = words.empty();
   const std::string_view word = words.next();
   std::string there;
@@ -22,10 +22,10 @@ void each_device(Words words, const Dict& out, Tell tell) {
   device::walk_devices([&](Device& d) {
     there += (there.empty() ? "" : ", ") + std::string(d.name());
     if (all) {
-      tell(d, out.child(d.name()));
+      report(d, out.child(d.name()));
     } else if (!found && (word == d.name() || word == key_of(d.name()))) {
       found = true;
-      tell(d, out);
+      report(d, out);
     }
   });
   if (found) return;
@@ -38,7 +38,7 @@ const char* name_of(prm::UmrFence f) {
   return f == prm::UmrFence::small ? "small" : "strong";
 }
 
-void tell_keys(const device::Caps& c, const Dict& out) {
+void report_keys(const device::Caps& c, const Dict& out) {
   out.flag("umr", c.umr);
   out.text("umr_fence", name_of(c.umr_fence));
   out.number("max_indirection", c.max_indirection);
@@ -52,7 +52,7 @@ void tell_keys(const device::Caps& c, const Dict& out) {
   out.number("max_device_memory", c.max_device_memory);
 }
 
-void tell_packets(const device::Caps& c, const Dict& out) {
+void report_packets(const device::Caps& c, const Dict& out) {
   out.flag("raw_packet", c.raw_packet);
   out.flag("multi_packet", c.multi_packet);
   out.number("rx_queues", c.spread.queues);
@@ -70,7 +70,7 @@ void tell_packets(const device::Caps& c, const Dict& out) {
   out.number("tx_max_tso", c.tx.max_tso);
 }
 
-void tell_device(Device& d, const Dict& out) {
+void report_device(Device& d, const Dict& out) {
   const device::Caps& c = d.caps();
   out.text("name", d.name());
   if (d.numa_node() < 0)
@@ -82,11 +82,11 @@ void tell_device(Device& d, const Dict& out) {
   out.number("max_sge", c.max_sge);
   out.number("max_message", c.max_message);
   out.flag("atomics", c.atomics);
-  tell_keys(c, out);
-  tell_packets(c, out);
+  report_keys(c, out);
+  report_packets(c, out);
 }
 
-void tell_regions(Device& d, const Dict& out) {
+void report_regions(Device& d, const Dict& out) {
   const auto totals = d.registrar().totals();
   for (std::size_t i = 0; i < totals.size(); i++) {
     const std::string kind = mr::kind_names[i];
@@ -95,14 +95,14 @@ void tell_regions(Device& d, const Dict& out) {
   }
 }
 
-void tell_paging(Device& d, const Dict& out) {
+void report_paging(Device& d, const Dict& out) {
   const device::OdpStatistics s = d.odp_statistics();
   for (std::size_t i = 0; i < device::odp_counters; i++)
     out.maybe(device::odp_counter_names[i], s.values[i]);
 }
 
 // What a queue pair gets that asks for nothing special.
-void tell_inline(Device& d, const Dict& out) {
+void report_inline(Device& d, const Dict& out) {
   const device::Caps& c = d.caps();
   constexpr std::pair<const char*, device::Transport> kinds[] = {
       {"rc", device::Transport::rc}, {"raw_packet", device::Transport::raw_packet}};
@@ -122,19 +122,19 @@ void tell_inline(Device& d, const Dict& out) {
 }  // namespace
 
 void answer_device(Words words, const Dict& out) {
-  each_device(words, out, tell_device);
+  each_device(words, out, report_device);
 }
 
 void answer_mr(Words words, const Dict& out) {
-  each_device(words, out, tell_regions);
+  each_device(words, out, report_regions);
 }
 
 void answer_odp(Words words, const Dict& out) {
-  each_device(words, out, tell_paging);
+  each_device(words, out, report_paging);
 }
 
 void answer_inline(Words words, const Dict& out) {
-  each_device(words, out, tell_inline);
+  each_device(words, out, report_inline);
 }
 
 }  // namespace kilim::inline v1::telemetry

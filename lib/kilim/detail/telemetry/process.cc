@@ -13,7 +13,7 @@
 namespace kilim::inline v1::telemetry {
 namespace {
 
-constexpr std::size_t most_single = 64;  // pools and binders told one by one
+constexpr std::size_t max_single = 64;  // pools and binders told one by one
 
 const char* name_of(worker::Idle idle) {
   constexpr std::array names{"spin", "pause", "yield", "sleep"};
@@ -45,7 +45,7 @@ struct Bound {
     swaps += c.swaps.read();
     parked += c.parked.read();
   }
-  void tell(const Dict& out) const {
+  void report(const Dict& out) const {
     out.number("bound", bound);
     out.number("invalidated", invalidated);
     out.number("poisoned", poisoned);
@@ -102,12 +102,12 @@ void answer_umr(Words, const Dict& out) {
     Bound one;
     one.add(b.counters());
     sum.add(b.counters());
-    if (n++ < most_single) each.push_back(one);
+    if (n++ < max_single) each.push_back(one);
   });
   out.number("binders", n);
-  sum.tell(out);
+  sum.report(out);
   for (std::size_t i = 0; i < each.size(); i++)
-    each[i].tell(out.child("binder_" + std::to_string(i)));
+    each[i].report(out.child("binder_" + std::to_string(i)));
 }
 
 void answer_mkeys(Words, const Dict& out) {
@@ -116,7 +116,7 @@ void answer_mkeys(Words, const Dict& out) {
   mkey::walk_mkey_pools([&](const mkey::MkeyPool& p) {
     size += p.size();
     available += p.available();
-    if (n++ >= most_single) return;
+    if (n++ >= max_single) return;
     const Dict one = out.child("pool_" + std::to_string(n - 1));
     one.number("size", p.size());
     one.number("limit", p.limit());

@@ -105,7 +105,7 @@ class FenceTrack {
     burst_ = retired;
   }
   // Called when the queue went through RESET.
-  void restart() noexcept { has_fenced_ = has_nested_ = false; }
+  void recover() noexcept { has_fenced_ = has_nested_ = false; }
 
  private:
   [[nodiscard]] uint8_t strong() const noexcept { return planner_.before_umr(MkeyUse::in_flight); }

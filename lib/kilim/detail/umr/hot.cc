@@ -166,7 +166,7 @@ uint8_t track(FenceTrack& track, queue::WqeCursor& c, const MkeyHistory& key) no
   const uint8_t fence = track.before(c, key, c.retired(), false);
   track.used_nested(key.used_at);
   track.forget(c.retired());
-  track.restart();
+  track.recover();
   return fence;
 }
 

@@ -26,9 +26,9 @@
 namespace kilim::inline v1::umr {
 
 // The most pieces that a writer takes at once.
-inline constexpr uint32_t most_at_once = 64;
+inline constexpr uint32_t max_at_once = 64;
 
-// Writes 1 to most_at_once pieces to contiguous lines; `to` is a multiple of 64, and the last line
+// Writes 1 to max_at_once pieces to contiguous lines; `to` is a multiple of 64, and the last line
 // is padded with zeroes. Returns the sum of the lengths. 0: one is wrong, or too large for a sum of
 // 32 bits; write_list_by() tells the two apart.
 using ListWriter = uint64_t (*)(std::byte* to, const Piece* pieces, uint32_t count) noexcept;
@@ -48,9 +48,9 @@ namespace detail {
 }
 
 #if defined(__SSE4_1__)
-// Below this the lengths of most_at_once pieces add up within 32 bits.
+// Below this the lengths of max_at_once pieces add up within 32 bits.
 inline constexpr uint32_t small_bytes = 1u << 26;
-static_assert(uint64_t{small_bytes} * most_at_once <= 1ull << 32);
+static_assert(uint64_t{small_bytes} * max_at_once <= 1ull << 32);
 
 // Lengths are added up less one, in four lanes: 0 becomes the largest number, so that one look at
 // all bits seen tells the empty from the small, and no lane may be left out.
@@ -106,7 +106,7 @@ struct LengthSum {
 [[gnu::always_inline]] inline uint64_t write_list(std::byte* to, const Piece* pieces,
                                                   uint32_t count) noexcept {
 #if defined(__SSE4_1__)
-  KILIM_ASSERT(count != 0 && count <= most_at_once);
+  KILIM_ASSERT(count != 0 && count <= max_at_once);
   if (count == 0) __builtin_unreachable();
   detail::LengthSum sum;
   const Piece* at = pieces;
@@ -162,7 +162,7 @@ KILIM_AVX2 inline __m256i lengths_avx2(__m256i a, __m256i b) noexcept {
 // The writer for processors with AVX2: eight pieces at a time.
 KILIM_AVX2 inline uint64_t write_list_avx2(std::byte* to, const Piece* pieces,
                                            uint32_t count) noexcept {
-  KILIM_ASSERT(count != 0 && count <= most_at_once);
+  KILIM_ASSERT(count != 0 && count <= max_at_once);
   if (count == 0) __builtin_unreachable();
   __m256i sum = _mm256_setzero_si256(), seen = sum;
   const Piece* at = pieces;
@@ -204,7 +204,7 @@ inline constexpr auto list_variants = std::array {
 
 // The best writer for a processor that has `have` (burst::widest_simd()), for lists of `pieces` and
 // more. Null: the one that is inlined; the call of another pays from eight pieces on.
-constexpr ListWriter select_list_writer(Simd have, uint32_t pieces = most_at_once) noexcept {
+constexpr ListWriter select_list_writer(Simd have, uint32_t pieces = max_at_once) noexcept {
   if (pieces < 8) return nullptr;
   for (const ListVariant& v : list_variants)
     if (v.needs != Simd::base && v.needs <= have) return v.write;
@@ -227,7 +227,7 @@ inline uint64_t write_long_list(ListWriter by, std::byte* to,
   const ListWriter write = by == nullptr ? &write_list_base : by;  // one copy of each is enough
   uint64_t length = 0;
   while (!pieces.empty()) {
-    const std::size_t n = pieces.size() < most_at_once ? pieces.size() : most_at_once;
+    const std::size_t n = pieces.size() < max_at_once ? pieces.size() : max_at_once;
     const uint64_t sum = write_list_by(write, to, pieces.data(), static_cast<uint32_t>(n));
     if (sum == 0) return 0;
     length += sum;

@@ -14,13 +14,13 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 }  // namespace
 
 template <WindowType T>
-Result<FreeWindow<T>> make_window(mr::WindowSource& source) {
+Result<FreeWindow<T>> create_window(mr::WindowSource& source) {
   Result<Rkey> key = source.create_window(T);
   if (!key) return key.error();
   return FreeWindow<T>{WindowOwner{source, *key}};
 }
-template Result<FreeWindow<WindowType::type1>> make_window(mr::WindowSource&);
-template Result<FreeWindow<WindowType::type2>> make_window(mr::WindowSource&);
+template Result<FreeWindow<WindowType::type1>> create_window(mr::WindowSource&);
+template Result<FreeWindow<WindowType::type2>> create_window(mr::WindowSource&);
 
 void WindowOwner::drop() noexcept {
   (void)source_->destroy_window(key_);

@@ -46,7 +46,7 @@ constexpr Rkey next_window_key(Rkey key) noexcept {
 // Makes a window, in state free, by a command to the device. Control thread. EOPNOTSUPP: the device
 // has no windows of this type; or the source's error. `source` outlives the window.
 template <WindowType T>
-Result<FreeWindow<T>> make_window(mr::WindowSource& source);
+Result<FreeWindow<T>> create_window(mr::WindowSource& source);
 
 // Whether a window of this type may be bound so. Any thread.
 KILIM_COLD Outcome check_window(const WindowBind& b, WindowType type) noexcept;

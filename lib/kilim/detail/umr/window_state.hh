@@ -48,8 +48,8 @@ using InvalidatingWindow = Window<T, WindowState::invalidating>;
 template <WindowType T>
 using BrokenWindow = Window<T, WindowState::broken>;
 
-// Owns the device's window; made by make_window(). The destructor destroys the window in any state:
-// work under way that names its key fails.
+// Owns the device's window; made by create_window(). The destructor destroys the window in any
+// state: work under way that names its key fails.
 class WindowOwner {
  public:
   WindowOwner() noexcept = default;

@@ -94,7 +94,7 @@ Status Worker::change(std::vector<Poller> next, const Poller* left) {
   change_.store(&next, std::memory_order_release);
   for (bool woken = false; change_.load(std::memory_order_acquire) != nullptr; woken = true) {
     if (!running_.exchange(true, std::memory_order_acquire)) {
-      take_change();
+      claim_change();
       running_.store(false, std::memory_order_release);
     } else if (!woken) {
       wake();
@@ -107,7 +107,7 @@ Status Worker::change(std::vector<Poller> next, const Poller* left) {
   return Done{};
 }
 
-void Worker::take_change() noexcept {
+void Worker::claim_change() noexcept {
   std::vector<Poller>* next = change_.load(std::memory_order_acquire);
   if (next == nullptr) return;
   pollers_.swap(*next);
@@ -142,7 +142,7 @@ void Worker::run() noexcept {
   uint32_t empty = 0;
   while (!stopping()) {
     if (change_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-      take_change();
+      claim_change();
     if (round() != 0) {
       empty = 0;
     } else {

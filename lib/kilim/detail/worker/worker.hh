@@ -112,7 +112,7 @@ class Worker {
  private:
   Worker(const WorkerConfig& config, Mailbox mailbox, Fd wake_fd);
   Status change(std::vector<Poller> next, const Poller* left);
-  void take_change() noexcept;
+  void claim_change() noexcept;
   void keep_time(uint64_t now) noexcept;
   void rest(uint32_t empty_rounds) noexcept;
   void sleep() noexcept;
