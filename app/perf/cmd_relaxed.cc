@@ -261,7 +261,8 @@ void print(const Options& o, const char* what, double ns, double one) {
 
 // On a context whose polls run the device, as under the launcher.
 int print_c_functions(const Bench& b, const Options& o, double one) {
-  const mlx5::Context context{vhca::hook_polls(ibv_open_device(b.rig.device.context->device))};
+  const mlx5::Context context{
+      vhca::entry::hook_polls(ibv_open_device(b.rig.device.context->device))};
   if (context == nullptr) return 1;
   for (const CFunctions& f : c_functions) {
     const mlx5::Pd pd{ibv_alloc_pd(context.get())};

@@ -63,33 +63,34 @@ void set_preload(const Command& command, const std::string& library) {
 }
 
 // A wire to the machine's network would be in another namespace than that.
-bool wires_need_network(const vhca::LaunchConfig& launch) {
+bool wires_need_network(const vhca::entry::LaunchConfig& launch) {
   for (const std::string& wire : launch.attach.wires) {
-    if (!vhca::interface_of_wire(wire).empty() || wire.starts_with("udp:")) return true;
+    if (!vhca::wire::interface_of_wire(wire).empty() || wire.starts_with("udp:")) return true;
   }
   return false;
 }
 
 // One for each port whose wire is none: of the kernel where it lets us, else answered by our
 // library in the command's process. Whether they are in a namespace of our own.
-bool add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
+bool add_netdevs(vhca::entry::LaunchConfig& launch, std::vector<Netdev>& made) {
   bool entered = false;
   for (uint32_t k = 0; k < launch.devices; k++) {
-    const vhca::DeviceConfig device = launch.device(k);
+    const vhca::entry::DeviceConfig device = launch.device(k);
     const bool has_one = !device.attach.wires.empty() &&
-                         !vhca::interface_of_wire(device.attach.wires.front()).empty();
+                         !vhca::wire::interface_of_wire(device.attach.wires.front()).empty();
     if (has_one) {
       launch.netdevs.emplace_back();
       continue;
     }
-    Result<Netdev> netdev = launch.netdevs_answered
-                                ? Error{EPERM, ""}
-                                : make_netdev(vhca::mac_of(device.attach), device.attach.ips);
+    Result<Netdev> netdev =
+        launch.netdevs_answered
+            ? Error{EPERM, ""}
+            : make_netdev(vhca::entry::mac_of(device.attach), device.attach.ips);
     const bool forbidden = !netdev.ok() && made.empty() && !launch.netdevs_answered;
     if (forbidden && !wires_need_network(launch) && enter_network_namespace()) {
       entered = true;
       launch.netdevs_hidden = true;
-      netdev = make_netdev(vhca::mac_of(device.attach), device.attach.ips);
+      netdev = make_netdev(vhca::entry::mac_of(device.attach), device.attach.ips);
     }
     launch.netdevs_answered = !netdev.ok();
     launch.netdevs.push_back(netdev.ok() ? netdev->name : "kilim" + std::to_string(k));
@@ -100,7 +101,7 @@ bool add_netdevs(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
 
 // Keeps the interfaces for the program that opens the devices, so that its frames pass them. The
 // answer is empty, or says why that cannot be.
-std::string let_frames_pass(vhca::LaunchConfig& launch, std::vector<Netdev>& made) {
+std::string let_frames_pass(vhca::entry::LaunchConfig& launch, std::vector<Netdev>& made) {
   if (launch.netdevs_answered)
     return "no network interface can be made here: it takes /dev/net/tun and CAP_NET_ADMIN, or a "
            "network namespace of one's own, and no wire that needs the machine's network";
@@ -113,10 +114,10 @@ std::string let_frames_pass(vhca::LaunchConfig& launch, std::vector<Netdev>& mad
   return "";
 }
 
-Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
+Result<vhca::entry::SysfsTree> make_tree(vhca::entry::LaunchConfig& launch) {
   auto profile = vhca::find_profile(launch.attach.profile);
   if (!profile.ok()) return profile.error();
-  auto tree = vhca::SysfsTree::make();
+  auto tree = vhca::entry::SysfsTree::make();
   if (!tree.ok()) return tree;
   launch.tree = tree->path();
   launch.first_number = tree->first_free_number();
@@ -141,7 +142,7 @@ Result<vhca::SysfsTree> make_tree(vhca::LaunchConfig& launch) {
   if (options.pci) {
     ::setenv("SYSFS_PCI_DEVICES", (options.launch.tree + "/bus/pci/devices").c_str(), 1);
   }
-  vhca::put_in_environment(options.launch);
+  vhca::entry::put_in_environment(options.launch);
   set_preload(command, library);
   ::sigprocmask(SIG_SETMASK, &signals, nullptr);
   ::execv(command.path.c_str(), options.command);
@@ -210,10 +211,10 @@ int end_like(int status) {
 }
 
 // Programs leave their wires' sockets behind, killed ones always.
-void clean_wires(const vhca::LaunchConfig& launch) {
+void clean_wires(const vhca::entry::LaunchConfig& launch) {
   for (const std::string& spec : launch.attach.wires) {
-    const std::string folder = vhca::UnixWire::folder_of(spec);
-    if (!folder.empty()) vhca::UnixWire::remove_leftovers(folder);
+    const std::string folder = vhca::wire::UnixWire::folder_of(spec);
+    if (!folder.empty()) vhca::wire::UnixWire::remove_leftovers(folder);
   }
 }
 

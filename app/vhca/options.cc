@@ -38,7 +38,7 @@ constexpr std::size_t longest_prefix = 28;
 
 std::string set_name(Options& o, const char* value) {
   o.launch.attach.name = value;
-  return reason(vhca::name_is_valid(value) && o.launch.attach.name.size() <= longest_prefix,
+  return reason(vhca::entry::name_is_valid(value) && o.launch.attach.name.size() <= longest_prefix,
                 "1 to 28 letters, digits, '_', '-' or '.' are needed");
 }
 
@@ -51,15 +51,15 @@ struct Word {
 };
 template <Word word>
 std::string set_word(Options& o, const char* value) {
-  return vhca::find_device_word(word.text)->read(o.launch.attach, value);
+  return vhca::entry::find_device_word(word.text)->read(o.launch.attach, value);
 }
 
 // A switch's folder that is there already is this user's alone: else whoever opens the device would
 // be the first to hear of it.
 std::string why_no_folder(std::string_view wire) {
-  const std::string folder = vhca::UnixWire::folder_of(wire);
+  const std::string folder = vhca::wire::UnixWire::folder_of(wire);
   if (folder.empty()) return "";
-  const Result<Fd> own = vhca::open_own_folder(folder);
+  const Result<Fd> own = vhca::wire::open_own_folder(folder);
   return reason(own.ok() || own.error().code == ENOENT, own.ok() ? "" : own.error().what);
 }
 
@@ -67,7 +67,7 @@ std::string why_no_folder(std::string_view wire) {
 std::string set_wire(Options& o, const char* value) {
   if (std::string why = set_word<"wire">(o, value); !why.empty()) return why;
   std::error_code none;
-  auto spec = vhca::absolute_wire_spec(value, std::filesystem::current_path(none).string());
+  auto spec = vhca::wire::absolute_wire_spec(value, std::filesystem::current_path(none).string());
   if (!spec) return spec.error().what;
   o.launch.attach.wires.back() = *std::move(spec);
   return why_no_folder(o.launch.attach.wires.back());

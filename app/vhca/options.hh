@@ -11,7 +11,7 @@
 namespace kilim::app {
 
 struct Options {
-  vhca::LaunchConfig launch;
+  vhca::entry::LaunchConfig launch;
   bool mount = false;        // --sysfs mount
   bool pci = false;          // --pci
   bool netdev = false;       // --netdev

@@ -235,8 +235,8 @@ int replay(const std::vector<Doorbell>& all) {
   DeviceSpec config;
   config.name = "vhca-replay";
   config.lint = "warn";
-  auto attached = vhca::attach(config);
-  auto run = [](void* arg) { static_cast<vhca::Attached*>(arg)->poll(); };
+  auto attached = vhca::entry::attach(config);
+  auto run = [](void* arg) { static_cast<vhca::entry::Attached*>(arg)->poll(); };
   if (!attached) return refuse(attached.error().what);
   auto device = mlx5::open(config.name.c_str(), {.run = run, .arg = *attached});
   if (!device) return refuse(device.error().what);

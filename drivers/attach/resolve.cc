@@ -21,7 +21,7 @@ constexpr std::string_view virtual_prefix = "vhca";
 
 // A virtual adapter that workers run. Lives as long as the process, as the adapter does.
 struct Polled {
-  vhca::Attached* adapter = nullptr;
+  vhca::entry::Attached* adapter = nullptr;
   Fd nudge;  // eventfd: somebody runs the adapter no more
 };
 
@@ -44,7 +44,7 @@ void forget_nudges(void* context) noexcept {
 
 bool watch_adapter(void* context, worker::WaitSet& set) noexcept {
   auto& p = *static_cast<Polled*>(context);
-  vhca::AdapterWait wait;
+  vhca::entry::AdapterWait wait;
   if (!p.adapter->wait_for(wait)) return false;
   set.add(p.nudge.get());
   for (std::size_t i = 0; i < wait.count; i++) set.add(wait.fds[i]);
@@ -61,13 +61,13 @@ void leave_adapter(void* context) noexcept {
 constexpr worker::Waiting adapter_waiting{forget_nudges, watch_adapter, leave_adapter};
 
 void progress_adapter(void* context) {
-  static_cast<vhca::Attached*>(context)->poll();
+  static_cast<vhca::entry::Attached*>(context)->poll();
 }
 
 // A virtual adapter that this process has attached.
 struct Slot {
   DeviceSpec spec;
-  vhca::Attached* adapter;
+  vhca::entry::Attached* adapter;
   Polled* polled;  // null: it has a thread
   bool idle = false;
 };
@@ -87,7 +87,7 @@ Slot* slot_of(const std::string& name) noexcept {
 Result<Attachment> open_in(Slot& slot) {
   mlx5::Progress progress;
   if (slot.polled != nullptr) progress = {progress_adapter, slot.adapter};
-  auto device = mlx5::open(slot.spec.name.c_str(), progress, vhca::sysfs_root());
+  auto device = mlx5::open(slot.spec.name.c_str(), progress, vhca::entry::sysfs_root());
   if (!device) return device.error();
   slot.idle = false;
   Attachment a;
@@ -103,7 +103,7 @@ Result<Attachment> resolve_virtual(const DeviceSpec& spec) {
   }
   Fd nudge(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!nudge) return Error{errno, "no eventfd for a virtual device"};
-  auto attached = vhca::attach(spec);
+  auto attached = vhca::entry::attach(spec);
   if (!attached) return attached.error();
   const bool threaded = spec.progress == Progress::thread;
   Slot slot{spec, *attached, threaded ? nullptr : keep({*attached, std::move(nudge)})};
@@ -127,13 +127,13 @@ bool is_virtual_name(std::string_view name) noexcept {
 
 std::vector<Word> device_words() {
   std::vector<Word> all;
-  for (const vhca::DeviceWord& w : vhca::device_words())
+  for (const vhca::entry::DeviceWord& w : vhca::entry::device_words())
     all.push_back({w.name, w.range, w.repeats});
   return all;
 }
 
 std::string read_word(DeviceSpec& spec, std::string_view word, const std::string& value) {
-  return vhca::find_device_word(word)->read(spec, value);
+  return vhca::entry::find_device_word(word)->read(spec, value);
 }
 
 // One with a thread of its own stays, and is there again for the same devargs.
@@ -149,13 +149,13 @@ void give_back(const std::string& name) noexcept {
 }
 
 Status set_lint(const std::string& name, const std::string& mode) {
-  vhca::Attached* adapter = vhca::find_attached(name);
+  vhca::entry::Attached* adapter = vhca::entry::find_attached(name);
   if (adapter == nullptr) return Error{ENODEV, "it is no virtual device: a card has no linter"};
   return adapter->set_lint(mode);
 }
 
 Status set_mtu(const std::string& name, uint32_t port, uint32_t mtu) {
-  vhca::Attached* adapter = vhca::find_attached(name);
+  vhca::entry::Attached* adapter = vhca::entry::find_attached(name);
   if (adapter == nullptr) return Error{ENODEV, "it is no virtual device"};
   return adapter->set_mtu(port, mtu);
 }
@@ -164,7 +164,7 @@ Result<Attachment> resolve(const DeviceSpec& spec) {
   const memory_reserve::Making memory_left;
   if (!memory_left) return memory_left.error();
   if (is_virtual_name(spec.name)) return resolve_virtual(spec);
-  for (const vhca::DeviceWord& word : vhca::device_words())
+  for (const vhca::entry::DeviceWord& word : vhca::entry::device_words())
     if (word.is_set(spec)) return Error{EINVAL, word.not_of_cards};
   auto device = mlx5::open(spec.name.c_str());
   if (!device) return device.error();

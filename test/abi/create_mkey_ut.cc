@@ -31,12 +31,12 @@ std::string journal_path() {
 }
 
 ibv_context* open_device() {
-  static kilim::vhca::Attached* attached = [] {
+  static kilim::vhca::entry::Attached* attached = [] {
     kilim::DeviceSpec config;
     config.name = "mkeys0";
     config.journal = journal_path();
     std::atexit([] { ::unlink(journal_path().c_str()); });
-    auto made = kilim::vhca::attach(config);
+    auto made = kilim::vhca::entry::attach(config);
     return made.ok() ? *made : nullptr;
   }();
   if (attached == nullptr) return nullptr;

@@ -27,10 +27,10 @@ std::span<const Case> relaxed_memory_cases();
 std::span<const Case> paging_cases();
 
 inline ibv_context* open_hooked(const char* name) {
-  return vhca::hook_polls(open_device(name));
+  return vhca::entry::hook_polls(open_device(name));
 }
 inline ibv_context* client() {
-  static ibv_context* c = vhca::hook_polls(context());
+  static ibv_context* c = vhca::entry::hook_polls(context());
   return c;
 }
 

@@ -18,7 +18,7 @@ ibv_context* failing_device() {
   kilim::DeviceSpec config;
   config.name = "compat6";
   config.failing = "wqe@2";
-  auto attached = kilim::vhca::attach(config);
+  auto attached = kilim::vhca::entry::attach(config);
   CU_ASSERT_TRUE_FATAL(attached.ok());
   return open_hooked("compat6");
 }

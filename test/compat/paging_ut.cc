@@ -14,10 +14,10 @@ namespace paging_ut {
 namespace {
 
 using namespace kilim::test;
-using kilim::vhca::OdpCounter;
+using kilim::vhca::tpt::OdpCounter;
 
 uint64_t count(OdpCounter c) {
-  const kilim::vhca::PageLock lock;
+  const kilim::vhca::tpt::PageLock lock;
   return shared().hca()->paging.stats().read(c);
 }
 

@@ -49,7 +49,7 @@ struct Firmware {
     const uint8_t n = in.take<uint8_t>();
     return handles.empty() ? n : handles[n % handles.size()];
   }
-  vhca::DeviceFile& file() { return of_other ? *other.file : *client.file; }
+  vhca::uverbs::DeviceFile& file() { return of_other ? *other.file : *client.file; }
 
   Client client;
   Client other{client.hca};
@@ -105,7 +105,7 @@ void Firmware::create(Input& in) {
   prm::CreateMkeyOut made;
   std::memcpy(&made, out, sizeof(made));
   numbers.push_back(made.mkey_index.host() & 0xffffff);
-  const vhca::Mkey* m = client.hca->keys.at(made.mkey_index.host() & 0xffffff);
+  const vhca::tpt::Mkey* m = client.hca->keys.at(made.mkey_index.host() & 0xffffff);
   if (m != nullptr) keys.push_back(m->key);
 }
 
@@ -114,9 +114,9 @@ void Firmware::walk(Input& in) {
   uint32_t key = keys[in.take<uint8_t>() % keys.size()];
   uint64_t at = in.take<uint64_t>();
   std::vector<std::byte> to(in.take<uint16_t>());
-  vhca::Hca& h = *client.hca;
-  vhca::Segment s{at, to.size(), key, false};
-  vhca::SegmentList list{{&s, 1}, {Pdn{pdn}, 0x40, prm::mkey::local_read}};
+  vhca::hca::Hca& h = *client.hca;
+  vhca::tpt::Segment s{at, to.size(), key, false};
+  vhca::tpt::SegmentList list{{&s, 1}, {Pdn{pdn}, 0x40, prm::mkey::local_read}};
   (void)gather_bytes(h.context.translator, list, to.data(), to.size());
 }
 
@@ -157,7 +157,7 @@ void Firmware::ring(Input& in) {
   fence(bytes);
   write_rings(at, bytes);
   const uint32_t n = numbers.empty() ? 0 : numbers[in.take<uint8_t>() % numbers.size()];
-  vhca::Uar* uar = client.hca->uars.at(page);
+  vhca::hca::Uar* uar = client.hca->uars.at(page);
   const be64 value{uint64_t{in.take<uint16_t>()} << 40 | uint64_t{n} << 8 | 4};
   if (uar != nullptr) std::memcpy(uar->page.data() + prm::uar::blueflame, &value, sizeof value);
   for (int i = 0; i < 20 && client.hca->run() != 0; i++) pass_time(1'000'000);
@@ -186,7 +186,7 @@ void Firmware::step(Input& in) {
     case Ask::direct: {
       std::vector<std::byte> cmd = command(in);
       std::vector<std::byte> out(in.take<uint16_t>() % 8192);
-      vhca::command(*client.hca, cmd, out);
+      vhca::hca::command(*client.hca, cmd, out);
       return;
     }
     case Ask::walk:

@@ -27,7 +27,7 @@ using vhca::test::Wqe;
 namespace {
 
 // Frames that are handed in come out of it; those that are sent are counted.
-class HandWire final : public Wire {
+class HandWire final : public wire::Wire {
  public:
   Sent send(std::span<const std::byte>) noexcept override {
     return busy ? Sent::busy : Sent::taken;
@@ -40,15 +40,15 @@ class HandWire final : public Wire {
   }
   [[nodiscard]] int fd() const noexcept override { return -1; }
   [[nodiscard]] uint32_t mtu() const noexcept override { return 9000; }
-  [[nodiscard]] const WireCounters& counters() noexcept override { return counters_; }
+  [[nodiscard]] const wire::WireCounters& counters() noexcept override { return counters_; }
   std::deque<std::vector<std::byte>> frames;
   bool busy = false;
 
  private:
-  WireCounters counters_;
+  wire::WireCounters counters_;
 };
 
-RigShape shape_of(uint8_t first, Wire* wire) {
+RigShape shape_of(uint8_t first, wire::Wire* wire) {
   constexpr QpType kinds[] = {QpType::rc, QpType::raw_packet, QpType::ud, QpType::uc};
   RigShape s;
   s.connect = false;
@@ -86,7 +86,7 @@ struct Port {
 };
 
 void Port::connect(TestQp& qp) {
-  Hca& hca = *m.rig.hca;
+  hca::Hca& hca = *m.rig.hca;
   if (qp.shape.type == QpType::raw_packet) return m.rig.to_rts(qp, qp.qpn);
   bool ud = qp.shape.type == QpType::ud, rc = qp.shape.type == QpType::rc;
   using namespace qp_mask;
@@ -118,12 +118,12 @@ void Port::connect(TestQp& qp) {
 }
 
 // One of a few initiators, each on one of a few connections.
-void name_connection(const Qp& target, uint8_t which, RocePacket& p) {
+void name_connection(const wq::Qp& target, uint8_t which, transport::RocePacket& p) {
   p.src_qpn = 0x50u + (which >> 3 & 3);
   p.session = 9u + (which >> 5 & 3);
   p.dc_key = (which & 0x80) != 0 ? 0 : Rig::dc_key;
   p.base_psn = p.psn = peer_psn;
-  for (const std::unique_ptr<Qp>& c : target.connections) {
+  for (const std::unique_ptr<wq::Qp>& c : target.connections) {
     if (c->rc->session == p.session && c->attr.dest_qpn.value() == p.src_qpn)
       p.base_psn = p.psn = c->rc->expected_psn;
   }
@@ -132,25 +132,27 @@ void name_connection(const Qp& target, uint8_t which, RocePacket& p) {
 // A packet as a peer builds it; `damage`: then some of its bytes are changed.
 void Port::structured(Input& in, bool damage) {
   uint8_t which = in.take<uint8_t>(), op = in.take<uint8_t>();
-  const roce::OpRow* row = roce::op_row(op);
+  const transport::roce::OpRow* row = transport::roce::op_row(op);
   TestQp& qp = m.queue(which);
-  const Qp* state = m.rig.hca->qps.at(qp.qpn.value());
-  RocePacket p;
-  p.service = static_cast<roce::Service>(op >> 5);
-  p.op = row != nullptr ? row->op : roce::Op::acknowledge;
+  const wq::Qp* state = m.rig.hca->qps.at(qp.qpn.value());
+  transport::RocePacket p;
+  p.service = static_cast<transport::roce::Service>(op >> 5);
+  p.op = row != nullptr ? row->op : transport::roce::Op::acknowledge;
   p.flags = row != nullptr ? row->flags : 0;
-  if (row != nullptr && p.service == roce::Service::dc) p.flags = roce::flags_of(p.service, *row);
+  if (row != nullptr && p.service == transport::roce::Service::dc)
+    p.flags = transport::roce::flags_of(p.service, *row);
   p.solicited = (which & 2) != 0;
   p.ack_request = (which & 4) != 0;
   p.dest_qpn = qp.qpn.value();
-  bool response = (p.flags & roce::flag::response) != 0;
+  bool response = (p.flags & transport::roce::flag::response) != 0;
   if (state != nullptr && state->rc)
     p.psn = response ? state->rc->una_psn : state->rc->expected_psn;
   if (state != nullptr && !state->connections.empty()) name_connection(*state, which, p);
-  p.psn = roce::psn_add(p.psn, static_cast<uint32_t>(static_cast<int8_t>(in.take<uint8_t>())));
+  p.psn = transport::roce::psn_add(p.psn,
+                                   static_cast<uint32_t>(static_cast<int8_t>(in.take<uint8_t>())));
   std::vector<std::byte> words = in.bytes(40);
   m.resolve(words);
-  auto get = [&](std::size_t at) { return get_be<uint32_t>(words, at); };
+  auto get = [&](std::size_t at) { return wire::get_be<uint32_t>(words, at); };
   p.va = uint64_t{get(0)} << 32 | get(4);
   p.rkey = get(8);
   p.length = get(12);
@@ -161,21 +163,21 @@ void Port::structured(Input& in, bool damage) {
   p.ack_kind = static_cast<uint8_t>(get(36) >> 24 & 3);
   p.ack_value = static_cast<uint8_t>(get(36) >> 27);
   std::size_t payload = in.take<uint16_t>() % 4200;
-  RocePath path;
+  transport::RocePath path;
   path.src = peer_mac;
   path.dst = own_mac;
   port_gid(peer_mac, 0, path.sgid);
   port_gid(own_mac, 0, path.dgid);
-  std::vector<std::byte> frame(payload + roce_overhead);
+  std::vector<std::byte> frame(payload + transport::roce_overhead);
   frame.resize(build_roce(path, p, payload, frame));
   for (unsigned n = damage ? in.take<uint8_t>() % 8u : 0; n > 0; n--) {
     std::size_t at = in.take<uint16_t>() % frame.size();
     frame[at] ^= std::byte{in.take<uint8_t>()};
   }
-  PacketView v = parse_packet(frame);
-  bool whole = v.l4 == L4::udp && v.l3_end <= frame.size() &&
-               v.l3_end >= v.l4_at + 8 + sizeof(roce::Bth) + icrc_bytes;
-  if (damage && whole) write_icrc(frame, v);
+  wire::PacketView v = wire::parse_packet(frame);
+  bool whole = v.l4 == wire::L4::udp && v.l3_end <= frame.size() &&
+               v.l3_end >= v.l4_at + 8 + sizeof(transport::roce::Bth) + transport::icrc_bytes;
+  if (damage && whole) transport::write_icrc(frame, v);
   wire->frames.push_back(std::move(frame));
 }
 
@@ -184,18 +186,18 @@ void Port::plain(Input& in) {
   std::size_t n = in.take<uint16_t>() % 2048;
   uint16_t piece = in.take<uint16_t>();
   std::vector<std::byte> frame = in.bytes(n);
-  PacketView v = parse_packet(frame);
-  const TunnelView t = parse_tunnel(frame, v);
+  wire::PacketView v = wire::parse_packet(frame);
+  const wire::TunnelView t = parse_tunnel(frame, v);
   (void)l4_checksum_good(frame, t.inner);
-  if (frame.size() >= ether_header_bytes) (void)deep_headers(frame);
+  if (frame.size() >= wire::ether_header_bytes) (void)ethernet::deep_headers(frame);
   (void)l3_checksum_good(frame, v);
   (void)l4_checksum_good(frame, v);
   write_l3_checksum(frame, v);
   write_l4_checksum(frame, v);
-  Segmenter cut;
-  if (cut.open(frame, {piece, L4::none, n % 2 == 0 ? t.inner.l4_at : 0})) {
+  wire::Segmenter cut;
+  if (cut.open(frame, {piece, wire::L4::none, n % 2 == 0 ? t.inner.l4_at : 0})) {
     std::vector<std::byte> out(cut.longest());
-    for (int i = 0; i < 4096 && cut.next(out) != 0; i++) (void)parse_packet(out);
+    for (int i = 0; i < 4096 && cut.next(out) != 0; i++) (void)wire::parse_packet(out);
   }
   if (!frame.empty()) wire->frames.push_back(std::move(frame));
 }

@@ -22,7 +22,7 @@ struct Fields {
   uint32_t aeth = 0x1fu << 27;
 };
 
-Script& packet(Script& s, roce::Op op, uint8_t psn, const Fields& f, uint16_t payload) {
+Script& packet(Script& s, transport::roce::Op op, uint8_t psn, const Fields& f, uint16_t payload) {
   s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, uint8_t{4}, static_cast<uint8_t>(op), psn);
   s.value(be64{f.va}).value(be32{f.rkey}).value(be32{f.length});
   s.value(be64{1}).value(be64{2}).value(be32{3}).value(be32{f.aeth});
@@ -35,15 +35,15 @@ Script responder_seed() {
   s.put(uint8_t{0});
   receive(s, 0, there, 8192, region);
   receive(s, 0, there, 8192, region);
-  packet(s, roce::Op::send_first, 0, {}, 1024);
-  packet(s, roce::Op::send_middle, 0, {}, 1024);
-  packet(s, roce::Op::send_last, 0, {}, 100);
-  packet(s, roce::Op::write_first, 0, {there, region, 1500}, 1024);
-  packet(s, roce::Op::write_last_imm, 0, {}, 476);
-  packet(s, roce::Op::read_request, 0, {there, region, 5000}, 0);
-  packet(s, roce::Op::fetch_add, 0, {there, region, 8}, 0);
-  packet(s, roce::Op::write_only, 3, {there, region, 8}, 8);
-  return packet(s, roce::Op::read_request, 0xfe, {there, region, 5000}, 0);
+  packet(s, transport::roce::Op::send_first, 0, {}, 1024);
+  packet(s, transport::roce::Op::send_middle, 0, {}, 1024);
+  packet(s, transport::roce::Op::send_last, 0, {}, 100);
+  packet(s, transport::roce::Op::write_first, 0, {there, region, 1500}, 1024);
+  packet(s, transport::roce::Op::write_last_imm, 0, {}, 476);
+  packet(s, transport::roce::Op::read_request, 0, {there, region, 5000}, 0);
+  packet(s, transport::roce::Op::fetch_add, 0, {there, region, 8}, 0);
+  packet(s, transport::roce::Op::write_only, 3, {there, region, 8}, 8);
+  return packet(s, transport::roce::Op::read_request, 0xfe, {there, region, 5000}, 0);
 }
 
 Script requester_seed() {
@@ -54,19 +54,19 @@ Script requester_seed() {
   post(s, 0, Wqe(Opcode::atomic_fa).raddr(there, 0x1234).atomic(5, 0).data(there, 8, region));
   step(s, Step::ring, 0);
   step(s, Step::run, 64);
-  packet(s, roce::Op::acknowledge, 2, {}, 0);
-  packet(s, roce::Op::read_first, 0, {}, 1024);
-  packet(s, roce::Op::read_last, 0, {}, 976);
-  packet(s, roce::Op::atomic_acknowledge, 0, {}, 0);
+  packet(s, transport::roce::Op::acknowledge, 2, {}, 0);
+  packet(s, transport::roce::Op::read_first, 0, {}, 1024);
+  packet(s, transport::roce::Op::read_last, 0, {}, 976);
+  packet(s, transport::roce::Op::atomic_acknowledge, 0, {}, 0);
   s.put(static_cast<uint8_t>(Step::time), uint16_t{2});
   step(s, Step::run, 64);
-  packet(s, roce::Op::acknowledge, 0, {0, 0, 0, 0x61u << 24}, 0);
+  packet(s, transport::roce::Op::acknowledge, 0, {0, 0, 0, 0x61u << 24}, 0);
   return step(s, Step::poll, 8);
 }
 
 // A message to the second queue whose first byte says what it is: its payload is zero otherwise.
-Script& tagged(Script& s, roce::Op op, uint8_t kind, uint16_t payload) {
-  constexpr uint16_t payload_at = 14 + 40 + 8 + sizeof(roce::Bth);
+Script& tagged(Script& s, transport::roce::Op op, uint8_t kind, uint16_t payload) {
+  constexpr uint16_t payload_at = 14 + 40 + 8 + sizeof(transport::roce::Bth);
   s.put(static_cast<uint8_t>(Step::more), uint8_t{1}, uint8_t{5}, static_cast<uint8_t>(op),
         uint8_t{0});
   s.bytes(std::array<std::byte, 40>{});
@@ -84,24 +84,25 @@ Script tag_seed() {
   }
   step(s, Step::ring, 1);
   step(s, Step::run, 64);
-  tagged(s, roce::Op::send_only, 3, 100);
-  tagged(s, roce::Op::send_first, 3, 1024);
-  packet(s, roce::Op::acknowledge, 0, {}, 0);
+  tagged(s, transport::roce::Op::send_only, 3, 100);
+  tagged(s, transport::roce::Op::send_first, 3, 1024);
+  packet(s, transport::roce::Op::acknowledge, 0, {}, 0);
   s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, uint8_t{5},
-        static_cast<uint8_t>(roce::Op::send_last), uint8_t{0});
+        static_cast<uint8_t>(transport::roce::Op::send_last), uint8_t{0});
   s.bytes(std::array<std::byte, 40>{});
   s.put(uint16_t{200});
   step(s, Step::run, 64);
-  tagged(s, roce::Op::send_only, 1, 32);
+  tagged(s, transport::roce::Op::send_only, 1, 32);
   s.put(static_cast<uint8_t>(Step::time), uint16_t{500});
   return step(s, Step::run, 64);
 }
 
 Script target_seed() {
-  constexpr auto dc = static_cast<uint8_t>(roce::Service::dc) << 5;
+  constexpr auto dc = static_cast<uint8_t>(transport::roce::Service::dc) << 5;
   Script s;
   s.put(dynamic);
-  const auto to_target = [&](roce::Op op, uint8_t who, const Fields& f, uint16_t payload) {
+  const auto to_target = [&](transport::roce::Op op, uint8_t who, const Fields& f,
+                             uint16_t payload) {
     s.put(static_cast<uint8_t>(Step::more), uint8_t{0}, static_cast<uint8_t>(who | 5),
           static_cast<uint8_t>(dc | static_cast<uint8_t>(op)), uint8_t{0});
     s.value(be64{f.va}).value(be32{f.rkey}).value(be32{f.length});
@@ -109,12 +110,12 @@ Script target_seed() {
     s.put(payload);
     step(s, Step::run, 64);
   };
-  to_target(roce::Op::write_first, 0, {there, region, 1500}, 1024);
-  to_target(roce::Op::write_last, 0, {}, 476);
-  to_target(roce::Op::read_request, 8, {there, region, 5000}, 0);
-  to_target(roce::Op::fetch_add, 0x20, {there, region, 8}, 0);
-  to_target(roce::Op::write_only, 0x80, {there, region, 8}, 8);
-  to_target(roce::Op::send_only, 0, {}, 100);
+  to_target(transport::roce::Op::write_first, 0, {there, region, 1500}, 1024);
+  to_target(transport::roce::Op::write_last, 0, {}, 476);
+  to_target(transport::roce::Op::read_request, 8, {there, region, 5000}, 0);
+  to_target(transport::roce::Op::fetch_add, 0x20, {there, region, 8}, 0);
+  to_target(transport::roce::Op::write_only, 0x80, {there, region, 8}, 8);
+  to_target(transport::roce::Op::send_only, 0, {}, 100);
   return step(s, Step::poll, 8);
 }
 

@@ -14,14 +14,16 @@ namespace kilim::fuzz {
 enum class Ask : uint8_t { ioctl, command, write, map, run, close_fd, memory };
 inline constexpr uint8_t asks = 7;
 
-inline std::vector<const vhca::Method*> all_methods() {
-  std::vector<const vhca::Method*> all;
+inline std::vector<const vhca::uverbs::Method*> all_methods() {
+  std::vector<const vhca::uverbs::Method*> all;
   // New ones at the end: inputs that are kept name methods by their place.
   for (auto room :
-       {vhca::device_methods, vhca::port_methods, vhca::pd_methods, vhca::mr_methods,
-        vhca::cq_methods, vhca::qp_methods, vhca::ah_methods, vhca::flow_methods, vhca::uar_methods,
-        vhca::devx_methods, vhca::write_methods, vhca::dm_methods, vhca::advise_methods}) {
-    for (const vhca::Method& m : room()) all.push_back(&m);
+       {vhca::uverbs::device_methods, vhca::uverbs::port_methods, vhca::uverbs::pd_methods,
+        vhca::uverbs::mr_methods, vhca::uverbs::cq_methods, vhca::uverbs::qp_methods,
+        vhca::uverbs::ah_methods, vhca::uverbs::flow_methods, vhca::uverbs::uar_methods,
+        vhca::uverbs::devx_methods, vhca::uverbs::write_methods, vhca::uverbs::dm_methods,
+        vhca::uverbs::advise_methods}) {
+    for (const vhca::uverbs::Method& m : room()) all.push_back(&m);
   }
   return all;
 }

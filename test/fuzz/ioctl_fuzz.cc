@@ -24,27 +24,27 @@ uint32_t command_number(uint8_t n) {
          ((n & 0x40) != 0 ? 0x40u : 0);
 }
 
-struct PageEvents final : vhca::WatchedRange {
+struct PageEvents final : vhca::tpt::WatchedRange {
   PageEvents() {
-    vhca::page_events::add(*this);
-    vhca::page_events::remove(*this);
+    vhca::tpt::page_events::add(*this);
+    vhca::tpt::page_events::remove(*this);
   }
-  void invalidated(const vhca::PageRange&) noexcept override {}
+  void invalidated(const vhca::tpt::PageRange&) noexcept override {}
 };
 
 struct Opened {
   explicit Opened(bool with_context)
-      : hca(kilim::test::make_hca()), file(std::make_unique<vhca::DeviceFile>(*hca)) {
+      : hca(kilim::test::make_hca()), file(std::make_unique<vhca::uverbs::DeviceFile>(*hca)) {
     if (with_context) kilim::test::get_context(*file);
   }
   void step(Input& in);
   void ioctl(Input& in);
-  void attribute(Input& in, const vhca::Method* m, Ioctl& io);
+  void attribute(Input& in, const vhca::uverbs::Method* m, Ioctl& io);
   void command(Input& in);
   void write(Input& in);
 
-  std::unique_ptr<vhca::Hca> hca;
-  std::unique_ptr<vhca::DeviceFile> file;
+  std::unique_ptr<vhca::hca::Hca> hca;
+  std::unique_ptr<vhca::uverbs::DeviceFile> file;
   std::vector<int> fds;
 };
 
@@ -61,7 +61,7 @@ void data_attribute(Ioctl& io, uint16_t id, std::vector<std::byte> bytes) {
   io.raw(id, static_cast<uint16_t>(bytes.size()), data);
 }
 
-void Opened::attribute(Input& in, const vhca::Method* m, Ioctl& io) {
+void Opened::attribute(Input& in, const vhca::uverbs::Method* m, Ioctl& io) {
   uint8_t which = in.take<uint8_t>(), how = in.take<uint8_t>();
   uint16_t id = 0;
   if (m != nullptr && which < m->rules.size()) {
@@ -94,9 +94,9 @@ void Opened::attribute(Input& in, const vhca::Method* m, Ioctl& io) {
 }
 
 void Opened::ioctl(Input& in) {
-  static const std::vector<const vhca::Method*> methods = all_methods();
+  static const std::vector<const vhca::uverbs::Method*> methods = all_methods();
   uint8_t n = in.take<uint8_t>();
-  const vhca::Method* m = n < methods.size() ? methods[n] : nullptr;
+  const vhca::uverbs::Method* m = n < methods.size() ? methods[n] : nullptr;
   Ioctl io(m != nullptr ? m->object : in.take<uint16_t>(),
            m != nullptr ? m->method : in.take<uint16_t>());
   for (unsigned count = in.take<uint8_t>() % 24; count > 0; count--) attribute(in, m, io);
@@ -158,7 +158,7 @@ void Opened::step(Input& in) {
     case Ask::write:
       return write(in);
     case Ask::map: {
-      vhca::DeviceFile::Mapping mapping;
+      vhca::uverbs::DeviceFile::Mapping mapping;
       uint64_t offset = in.take<uint64_t>();
       uint8_t flags = in.take<uint8_t>();
       file->mmap({offset, std::size_t{in.take<uint8_t>()} * 2048, flags & 7, flags >> 3}, mapping);

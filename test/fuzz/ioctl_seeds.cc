@@ -28,7 +28,7 @@ Script& command(Script& s, uint8_t number, const Core& core, uint8_t out) {
 }
 
 uint8_t method_number(uint16_t object, uint16_t method) {
-  std::vector<const vhca::Method*> all = all_methods();
+  std::vector<const vhca::uverbs::Method*> all = all_methods();
   for (std::size_t i = 0; i < all.size(); i++) {
     if (all[i]->object == object && all[i]->method == method) return static_cast<uint8_t>(i);
   }
@@ -153,13 +153,13 @@ Script queries_seed() {
   command(s, IB_USER_VERBS_CMD_QUERY_DEVICE, uint64_t{0}, 200);
   command(s, 0x80 | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, uint64_t{0}, 255);
   command(s, IB_USER_VERBS_CMD_QUERY_PORT, std::array<uint64_t, 2>{0, 1}, 48);
-  std::vector<const vhca::Method*> all = all_methods();
+  std::vector<const vhca::uverbs::Method*> all = all_methods();
   for (std::size_t m = 0; m < all.size(); m++) {
     auto rules = static_cast<uint8_t>(all[m]->rules.size());
     s.put(static_cast<uint8_t>(Ask::ioctl), static_cast<uint8_t>(m), rules);
     for (uint8_t i = 0; i < rules; i++) {
-      bool value = all[m]->rules[i].kind == vhca::AttrKind::in;
-      bool out = all[m]->rules[i].kind == vhca::AttrKind::out;
+      bool value = all[m]->rules[i].kind == vhca::uverbs::AttrKind::in;
+      bool out = all[m]->rules[i].kind == vhca::uverbs::AttrKind::out;
       uint16_t bytes = all[m]->rules[i].min;
       s.put(i, out ? uint8_t{1} : value ? uint8_t{4} : uint8_t{2});
       if (value) s.put(bytes, uint64_t{1});

@@ -32,7 +32,7 @@ void put_at(std::span<std::byte> bytes, std::size_t at, T value) noexcept {
   std::memcpy(bytes.data() + at, &value, sizeof(value));
 }
 
-void come_to_rest(Hca& hca) {
+void come_to_rest(hca::Hca& hca) {
   for (int turns = 0; hca.run() != 0; turns++) {
     if (turns < 1'000'000) continue;
     std::fputs("the engine never comes to rest\n", stderr);
@@ -54,7 +54,7 @@ void Machine::make_keys() {
   keys.push_back(rig.reg(regions[1], access::remote_read).lkey.value());
   for (uint32_t entries : {4u, 16u, 16u, 64u}) keys.push_back(rig.make_key(entries));
   keys.push_back(rig.make_key(4, false));
-  KeyTable& table = rig.hca->keys;
+  tpt::KeyTable& table = rig.hca->keys;
   prm::Mkc mkc{};
   mkc.flags = be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
                    prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_ksm)};
@@ -62,7 +62,7 @@ void Machine::make_keys() {
   mkc.flags_pd = be32{rig.pd.value()};
   mkc.translations_octword_size = be32{16};
   prm::mkc::log_entity_size::set(mkc, 12);
-  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->config.profile))
+  if (Result<tpt::Mkey*> m = table.create_mkey(mkc, {}, rig.hca->config.profile))
     keys.push_back((*m)->key);
   if (Result<Rkey> window = alloc_mw(*rig.hca, rig.pd, true)) keys.push_back(window->value());
   Pdn other = *alloc_pd(*rig.hca);
@@ -72,7 +72,7 @@ void Machine::make_keys() {
 }
 
 void Machine::make_signed_key() {
-  KeyTable& table = rig.hca->keys;
+  tpt::KeyTable& table = rig.hca->keys;
   prm::Mkc mkc{};
   mkc.flags = be32{prm::mkc::free::at(1u) | prm::mkc::umr_en::at(1u) |
                    prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};
@@ -80,7 +80,7 @@ void Machine::make_signed_key() {
   mkc.flags_pd = be32{prm::mkc::bsf_en::at(1u) | rig.pd.value()};
   mkc.bsf_octword_size = be32{prm::bsf::octowords};
   mkc.translations_octword_size = be32{16};
-  if (Result<Mkey*> m = table.create_mkey(mkc, {}, rig.hca->config.profile))
+  if (Result<tpt::Mkey*> m = table.create_mkey(mkc, {}, rig.hca->config.profile))
     keys.push_back((*m)->key);
   uint32_t psv = 0;
   table.psvs().create(psv)->pd = rig.pd;

@@ -28,7 +28,7 @@ namespace {
 // Where the launcher looks for its default wire's folder: none of this process's user.
 const bool no_folder = ::setenv("XDG_RUNTIME_DIR", "/nonexistent", 1) == 0;
 
-void drive(Wire& wire) {
+void drive(wire::Wire& wire) {
   std::vector<std::byte> frame(100, std::byte{0x5a});
   for (int i = 0; i < 64; i++) {
     wire.send(frame);
@@ -42,14 +42,14 @@ void drive(Wire& wire) {
 // Of any kind it is checked; those that touch nothing of the machine are made.
 void wire_spec(const std::string& spec) {
   std::string why;
-  bool shaped = check_wire_spec(spec, &why).ok();
+  bool shaped = wire::check_wire_spec(spec, &why).ok();
   if (!shaped && why.empty()) std::abort();
-  auto absolute = absolute_wire_spec(spec, "/here");
+  auto absolute = wire::absolute_wire_spec(spec, "/here");
   if (absolute.ok() != shaped) std::abort();
-  if (shaped && *absolute_wire_spec(*absolute, "/elsewhere") != *absolute) std::abort();
+  if (shaped && *wire::absolute_wire_spec(*absolute, "/elsewhere") != *absolute) std::abort();
   bool harmless = spec.starts_with("cable:") && spec.find("tee:") == std::string::npos;
   if (!harmless) return;
-  Result<std::unique_ptr<Wire>> wire = make_wire(spec, &why);
+  Result<std::unique_ptr<wire::Wire>> wire = wire::make_wire(spec, &why);
   if (wire && !shaped) std::abort();
   if (wire) drive(**wire);
 }
@@ -57,7 +57,8 @@ void wire_spec(const std::string& spec) {
 void capture(const std::string& bytes) {
   int fd = ::memfd_create("capture", 0);
   if (::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) {
-    Result<std::unique_ptr<Wire>> wire = make_wire("pcap:/proc/self/fd/" + std::to_string(fd));
+    Result<std::unique_ptr<wire::Wire>> wire =
+        wire::make_wire("pcap:/proc/self/fd/" + std::to_string(fd));
     if (wire) drive(**wire);
   }
   ::close(fd);
@@ -81,7 +82,7 @@ void command_line(const std::string& text) {
   const auto parsed = app::parse(static_cast<int>(words.size()), argv.data());
   const auto* o = std::get_if<app::Options>(&parsed);
   if (o == nullptr) return;
-  for (uint32_t k = 0; k < o->launch.devices; k++) (void)mac_of(o->launch.device(k).attach);
+  for (uint32_t k = 0; k < o->launch.devices; k++) (void)entry::mac_of(o->launch.device(k).attach);
 }
 
 void environment(const std::string& text) {
@@ -89,18 +90,18 @@ void environment(const std::string& text) {
   std::vector<std::string> words = words_of(text);
   for (std::size_t i = 0; i < std::size(names) && i < words.size(); i++)
     ::setenv((std::string("KILIM_VHCA_") + names[i]).c_str(), words[i].c_str(), 1);
-  LaunchConfig config = find_in_environment();
+  entry::LaunchConfig config = entry::find_in_environment();
   for (uint32_t k = 0; k < std::min(config.devices, 4u); k++) {
-    DeviceConfig device = config.device(k);
-    (void)guid_of(mac_of(device.attach));
+    entry::DeviceConfig device = config.device(k);
+    (void)guid_of(entry::mac_of(device.attach));
     (void)device.rdev();
   }
 }
 
 void words(const std::string& text) {
   (void)find_profile(text);
-  (void)name_is_valid(text);
-  (void)parse_mac(text);
+  (void)entry::name_is_valid(text);
+  (void)entry::parse_mac(text);
 }
 
 constexpr void (*readers[])(const std::string&) = {wire_spec, capture, command_line, environment,

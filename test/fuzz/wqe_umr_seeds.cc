@@ -51,7 +51,7 @@ Script strided_seed() {
 
 // A key whose blocks are signed. The PSV's number follows from the rig's seed.
 Script signed_seed() {
-  KeyTable probe{1, 16};
+  tpt::KeyTable probe{1, 16};
   uint32_t psv = 0;
   probe.psvs().create(psv);
   prm::Bsf b{};

@@ -10,7 +10,7 @@ GoldenDevice::GoldenDevice(const char* name, const char* profile) {
   DeviceSpec config;
   config.name = name;
   config.profile = profile;
-  Result<vhca::Attached*> attached = vhca::attach(config);
+  Result<vhca::entry::Attached*> attached = vhca::entry::attach(config);
   if (!attached) return;
   attached_ = *attached;
   ibv_device** list = ibv_get_device_list(nullptr);
@@ -29,7 +29,7 @@ GoldenDevice::~GoldenDevice() {
   if (context != nullptr) ibv_close_device(context);
 }
 
-const vhca::Mkey& GoldenDevice::key(uint32_t lkey) const {
+const vhca::tpt::Mkey& GoldenDevice::key(uint32_t lkey) const {
   return *attached_->hca()->keys.at(lkey >> 8);
 }
 

@@ -32,10 +32,10 @@ class GoldenDevice {
   void run() { attached_->poll(); }
   [[nodiscard]] bool ok() const { return pd != nullptr; }
   // A key as the device has it.
-  [[nodiscard]] const vhca::Mkey& key(uint32_t lkey) const;
+  [[nodiscard]] const vhca::tpt::Mkey& key(uint32_t lkey) const;
 
  private:
-  vhca::Attached* attached_ = nullptr;
+  vhca::entry::Attached* attached_ = nullptr;
 };
 
 inline constexpr uint16_t max_tso_header = 192;  // of a raw packet queue

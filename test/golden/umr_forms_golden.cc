@@ -216,8 +216,8 @@ void keys_of_pages(test::GoldenDevice& device, mlx5::VerbsMkeySource& source) {
           .create_mkeys({.max_entries = 10, .kind = mr::EntryKind::ksm, .log_entity_bytes = 14},
                         pages)
           .ok());
-  const vhca::Mkey& m = device.key(pages[0].lkey.value());
-  EQUAL(m.mode, vhca::KeyMode::ksm);
+  const vhca::tpt::Mkey& m = device.key(pages[0].lkey.value());
+  EQUAL(m.mode, vhca::tpt::KeyMode::ksm);
   EQUAL(m.log_entity_size, 14);
   EQUAL(m.capacity, 12);
   source.destroy_mkeys(pages);
@@ -225,7 +225,7 @@ void keys_of_pages(test::GoldenDevice& device, mlx5::VerbsMkeySource& source) {
   EQUAL(source.create_mkeys(small, pages).error().code, EINVAL);
 }
 
-void same_but_for_its_number(const vhca::Mkey& a, const vhca::Mkey& b) {
+void same_but_for_its_number(const vhca::tpt::Mkey& a, const vhca::tpt::Mkey& b) {
   EQUAL(a.mode, b.mode);
   EQUAL(a.free, b.free);
   EQUAL(a.umr_enabled, b.umr_enabled);
@@ -262,8 +262,8 @@ void keys_by_command() {
         .max_entries = 41,
         .remote_invalidate = (flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE) != 0};
     CU_ASSERT_TRUE_FATAL(source.create_mkeys(request, ours).ok());
-    const vhca::Mkey& a = device.key(theirs->lkey);
-    const vhca::Mkey& b = device.key(ours[0].lkey.value());
+    const vhca::tpt::Mkey& a = device.key(theirs->lkey);
+    const vhca::tpt::Mkey& b = device.key(ours[0].lkey.value());
     same_but_for_its_number(a, b);
     EQUAL(b.remote_invalidates, request.remote_invalidate);
     source.destroy_mkeys(ours);

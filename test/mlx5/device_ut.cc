@@ -274,7 +274,7 @@ std::size_t open_files() {
 
 void thousand_rounds() {
   DeviceSpec c = config("dev8");
-  Result<vhca::Attached*> attached = vhca::attach(c);
+  Result<vhca::entry::Attached*> attached = vhca::entry::attach(c);
   CU_ASSERT_TRUE_FATAL(attached.ok());
   std::size_t files = 0;
   std::vector<std::byte> memory(4096);

@@ -34,7 +34,7 @@ int faulty_ioctl(int fd, unsigned long request, ...) {
     return -1;
   }
   inside = true;
-  const int rc = vhca::calls::ioctl(fd, request, argument);
+  const int rc = vhca::entry::calls::ioctl(fd, request, argument);
   inside = false;
   return rc;
 }
@@ -60,13 +60,13 @@ void* address(F* f) noexcept {
 }  // namespace
 
 bool place_faults() {
-  const vhca::Redirect all[] = {{"ioctl", address(faulty_ioctl)},
-                                {"malloc", address(faulty_malloc)},
-                                {"calloc", address(faulty_calloc)},
-                                {"realloc", address(faulty_realloc)},
-                                {"posix_memalign", address(faulty_memalign)}};
-  return vhca::redirect_calls("libibverbs.so", all) > 0 &&
-         vhca::redirect_calls("libmlx5.so", all) > 0;
+  const vhca::entry::Redirect all[] = {{"ioctl", address(faulty_ioctl)},
+                                       {"malloc", address(faulty_malloc)},
+                                       {"calloc", address(faulty_calloc)},
+                                       {"realloc", address(faulty_realloc)},
+                                       {"posix_memalign", address(faulty_memalign)}};
+  return vhca::entry::redirect_calls("libibverbs.so", all) > 0 &&
+         vhca::entry::redirect_calls("libmlx5.so", all) > 0;
 }
 
 void arm(const Faults& f) {

@@ -134,7 +134,7 @@ void nothing_else_changes() {
   CU_ASSERT_TRUE_FATAL(b.ok());
   Long k{b.make({.max_entries = 64})};
   CU_ASSERT_TRUE_FATAL(bind_all(b, k, 0));
-  const vhca::Mkey& m = b.device_key(k.key);
+  const vhca::tpt::Mkey& m = b.device_key(k.key);
   prm::Klm before[64];
   std::memcpy(before, m.list.get(), sizeof before);
   const uint64_t len = m.len, start = m.start;

@@ -65,7 +65,7 @@ class Bench {
   }
   bool shows(const BoundKey& key) { return rig.use_somehow(key.lkey, key.start, key.shown); }
   // The list as the device has it.
-  const vhca::Mkey& device_key(const BoundKey& key) {
+  const vhca::tpt::Mkey& device_key(const BoundKey& key) {
     return *rig.device->attached->hca()->keys.at(key.made.lkey.value() >> 8);
   }
   bool refusal(const Outcome& o, Refusal want) {

@@ -31,15 +31,16 @@ inline DeviceSpec config(const std::string& name, const char* profile = "cx6dx")
 
 // Attaches a virtual device of this name and opens it; null where either fails.
 struct VirtualDevice {
-  vhca::Attached* attached = nullptr;
+  vhca::entry::Attached* attached = nullptr;
   std::unique_ptr<device::Device> device;
 
   explicit VirtualDevice(const DeviceSpec& config) {
-    Result<vhca::Attached*> a = vhca::attach(config);
+    Result<vhca::entry::Attached*> a = vhca::entry::attach(config);
     if (!a) return;
     attached = *a;
-    auto run = [](void* arg) { static_cast<vhca::Attached*>(arg)->poll(); };
-    auto d = mlx5::open(config.name.c_str(), {.run = run, .arg = attached}, vhca::sysfs_root());
+    auto run = [](void* arg) { static_cast<vhca::entry::Attached*>(arg)->poll(); };
+    auto d =
+        mlx5::open(config.name.c_str(), {.run = run, .arg = attached}, vhca::entry::sysfs_root());
     if (d) device = *std::move(d);
   }
   [[nodiscard]] const vhca::Journal& journal() const { return *attached->hca()->context.journal; }

@@ -31,7 +31,7 @@ struct FaultsBench {
   FaultsBench() {
     DeviceSpec c;
     c.name = "faults0";
-    (void)vhca::attach(c);
+    (void)vhca::entry::attach(c);
     ibv_device** list = ibv_get_device_list(nullptr);
     for (int i = 0; list != nullptr && list[i] != nullptr; i++)
       if (std::strcmp(ibv_get_device_name(list[i]), "faults0") == 0)

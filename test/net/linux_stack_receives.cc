@@ -19,9 +19,9 @@ using namespace kilim::test;
 
 bool sums_are_right(const Octets& f) {
   const auto bytes = std::as_bytes(std::span(f));
-  const vhca::PacketView v = vhca::parse_packet(bytes);
-  return v.l4 != vhca::L4::none && vhca::l3_checksum_good(bytes, v) &&
-         vhca::l4_checksum_good(bytes, v);
+  const vhca::wire::PacketView v = vhca::wire::parse_packet(bytes);
+  return v.l4 != vhca::wire::L4::none && vhca::wire::l3_checksum_good(bytes, v) &&
+         vhca::wire::l4_checksum_good(bytes, v);
 }
 
 void what_linux_sends(const Link& link, bool six) {
@@ -189,11 +189,11 @@ Unfinished make_unfinished(bool six, uint8_t protocol, bool tagged, const Octets
   if (tcp) f[u.l4 + 13] = 0x18;
   // To the station, and by a header whose own sum is right.
   std::swap_ranges(f.begin(), f.begin() + 6, f.begin() + 6);
-  const vhca::PacketView v = vhca::parse_packet(std::as_bytes(std::span(f)));
-  vhca::write_l3_checksum(std::as_writable_bytes(std::span(f)), v);
+  const vhca::wire::PacketView v = vhca::wire::parse_packet(std::as_bytes(std::span(f)));
+  vhca::wire::write_l3_checksum(std::as_writable_bytes(std::span(f)), v);
   const auto l4_bytes = static_cast<uint32_t>(f.size() - u.l4);
   const uint16_t pseudo =
-      vhca::fold_sum(vhca::pseudo_header_sum(std::as_bytes(std::span(f)), v, l4_bytes));
+      vhca::wire::fold_sum(vhca::wire::pseudo_header_sum(std::as_bytes(std::span(f)), v, l4_bytes));
   u.head.csum_start = static_cast<uint16_t>(u.l4 + (tagged ? 4 : 0));
   u.head.csum_offset = tcp ? 16 : 6;
   std::memcpy(&f[u.l4 + u.head.csum_offset], &pseudo, sizeof pseudo);

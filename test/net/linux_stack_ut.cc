@@ -51,7 +51,8 @@ void linux_sees_the_tag(const Link& link, const char* profile) {
   constexpr std::size_t l4 = l4_of(false);
   Station station(link, profile);
   enter(link.host_ns);
-  std::unique_ptr<vhca::Wire> seen = *vhca::make_wire(std::string("af_packet:") + link.device);
+  std::unique_ptr<vhca::wire::Wire> seen =
+      *vhca::wire::make_wire(std::string("af_packet:") + link.device);
   enter(home_namespace());
   for (const pool::VlanTag tag : {pool::VlanTag::customer, pool::VlanTag::service}) {
     const Octets data = random_octets(700);
@@ -70,9 +71,9 @@ void linux_sees_the_tag(const Link& link, const char* profile) {
     const Octets b(octets, octets + f.size());
     EQUAL(get(b, 12, 4), (tag == pool::VlanTag::customer ? 0x8100'0000u : 0x88a8'0000u) | word.tci);
     CU_ASSERT_TRUE(std::equal(data.begin(), data.end(), b.end() - static_cast<long>(data.size())));
-    const vhca::PacketView v = vhca::parse_packet(f);
-    CU_ASSERT_TRUE(vhca::l3_checksum_good(f, v));
-    CU_ASSERT_TRUE(vhca::l4_checksum_good(f, v));
+    const vhca::wire::PacketView v = vhca::wire::parse_packet(f);
+    CU_ASSERT_TRUE(vhca::wire::l3_checksum_good(f, v));
+    CU_ASSERT_TRUE(vhca::wire::l4_checksum_good(f, v));
     seen->drop();
   }
 }

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+import device_rooms
 import endings
 import source
 from shared_names import shared_names
@@ -218,7 +219,7 @@ class Checker:
             self.fences(path, text)
         if path not in DPDK_SEAM:
             self.versions(path, code)
-        for number, what in endings.check(path, text):
+        for number, what in (*endings.check(path, text), *device_rooms.check(path, code)):
             self.report(path, number, what)
         if room and path.split("/")[0] != "test":
             self.inner_names(path, room, code)

@@ -34,7 +34,8 @@ CLEAN = {
                               "::mmap(nullptr, n, 1, MAP_SHARED, fd, 0); }\n",
     "drivers/vhca/hca/hca.hh": HEAD + '#include <rdma/ib_user_verbs.h>\n'
                                '#include "kilim/detail/base/be.hh"\n',
-    "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n',
+    "drivers/vhca/tpt/key.hh": HEAD + '#include "vhca/hca/hca.hh"\n'
+                               "namespace kilim::vhca::hca {\nstruct Hca;\n}\nnamespace kilim::vhca::tpt {\nint k;\n}\n",
     "lib/kilim/port.hh": HEAD + '#include "kilim/detail/port/port.hh"\n',
     "app/words/main.cc": SPDX + '// A program.\n#include "kilim/detail/base/be.hh"\n#include "kilim/port.hh"\n',
     "test/kilim/be_ut.cc": SPDX + "// A test.\n#include <CUnit/Basic.h>\n"
@@ -124,6 +125,10 @@ SEEDS = (
      "waitpid() without an end"),
     ("another room's own names", PORT, "int i = queue::detail::n + port::detail::n;\n", "queue::detail is another"),
     ("another room's own names in full", PORT, "int i = kilim::queue::sub::detail::n;\n", "another room's own"),
+    ("a name in another room's namespace", "drivers/vhca/tpt/key.hh", "namespace kilim::vhca::hca {\nint n;\n}\n",
+     "stand in namespace kilim::vhca::tpt"),
+    ("a name in the namespace of all rooms", "drivers/vhca/tpt/key.hh", "namespace kilim::vhca {\nint n;\n}\n",
+     "stand in namespace kilim::vhca::tpt"),
     ("a macro of no house", BASE, "#define MIN(a, b) a\n", "macro MIN"),
     ("a comparison that says no value", "test/kilim/be_ut.cc",
      "void f() { CU_ASSERT_EQUAL(a, b); }\n", "EQUAL says both"),

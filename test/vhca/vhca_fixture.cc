@@ -48,7 +48,7 @@ void Pages::unmap() {
 }
 
 void heard_of_memory() {
-  const PageLock lock;
+  const tpt::PageLock lock;
 }
 
 unsigned Events::of(uint32_t type) const noexcept {
@@ -57,15 +57,15 @@ unsigned Events::of(uint32_t type) const noexcept {
   return n;
 }
 
-LintMode lint_of_environment() {
+lint::LintMode lint_of_environment() {
   const char* word = std::getenv("KILIM_VHCA_LINT");
-  Result<LintMode> mode = find_lint_mode(word == nullptr ? "off" : word);
-  return mode.ok() ? *mode : LintMode::off;
+  Result<lint::LintMode> mode = lint::find_lint_mode(word == nullptr ? "off" : word);
+  return mode.ok() ? *mode : lint::LintMode::off;
 }
 
 namespace {
-std::byte* map_uar(Hca& hca, uint32_t& index) {
-  const Uar& page = **hca.uars.alloc();
+std::byte* map_uar(hca::Hca& hca, uint32_t& index) {
+  const hca::Uar& page = **hca.uars.alloc();
   index = page.index;
   void* p = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page.fd.get(), 0);
   if (p == MAP_FAILED) stop("no UAR");
@@ -84,18 +84,18 @@ void Rig::make_dynamic(QpSpec& spec) {
     shared.record = spec.record;
     shared.wqes = spec.rq_wqes;
     shared.wqe_shift = spec.rq_wqe_shift;
-    spec.srqn = *create_srq(*hca, shared, &events);
+    spec.srqn = *hca::create_srq(*hca, shared, &events);
     spec.dc_key = dc_key;
     spec.sq_wqebbs = 0;
   }
   if (spec.type == QpType::dci || spec.type == QpType::dct) spec.rq_wqes = 0;
 }
 
-HcaConfig Rig::config_of(const RigShape& shape) {
-  HcaConfig config{.name = "vhca0", .profile = shape.profile};
+hca::HcaConfig Rig::config_of(const RigShape& shape) {
+  hca::HcaConfig config{.name = "vhca0", .profile = shape.profile};
   config.mac = shape.mac;
   if (!shape.wire.empty()) {
-    Result<std::unique_ptr<Wire>> wire = make_wire(shape.wire);
+    Result<std::unique_ptr<wire::Wire>> wire = wire::make_wire(shape.wire);
     if (!wire) stop(wire.error().what);
     config.wires.push_back(std::move(*wire));
   }
@@ -117,7 +117,7 @@ void Rig::make_cq(TestCq& cq) {
   spec.cqe_bytes = cq.entry_bytes;
   spec.uar_page = uar_page;
   spec.owner = &cq;
-  cq.cqn = *create_cq(*hca, spec, &events);
+  cq.cqn = *hca::create_cq(*hca, spec, &events);
 }
 
 void Rig::make_qp(TestQp& qp, Cqn cqn, uint32_t uidx) {
@@ -137,7 +137,7 @@ void Rig::make_qp(TestQp& qp, Cqn cqn, uint32_t uidx) {
   spec.owner = &qp;
   if (qp.shape.tags != 0) share_receives(*hca, qp, spec);
   make_dynamic(spec);
-  Result<Qpn> qpn = create_qp(*hca, spec, &events);
+  Result<Qpn> qpn = hca::create_qp(*hca, spec, &events);
   if (!qpn) stop(qpn.error().what);
   qp.qpn = *qpn;
 }
@@ -147,10 +147,10 @@ Rig::Rig(const RigShape& shape)
       cq_b(shape.cq_entries, shape.cqe_bytes),
       a(shape.a),
       b(shape.b) {
-  Result<std::unique_ptr<Hca>> made = Hca::create(config_of(shape));
+  Result<std::unique_ptr<hca::Hca>> made = hca::Hca::create(config_of(shape));
   if (!made) stop(made.error().what);
   hca = std::move(*made);
-  pd = *alloc_pd(*hca);
+  pd = *hca::alloc_pd(*hca);
   uar = map_uar(*hca, uar_page);
   make_cq(cq_a);
   make_cq(cq_b);
@@ -167,7 +167,7 @@ Rig::~Rig() {
 
 MrKeys Rig::reg(Va start, uint64_t bytes, uint32_t access) {
   MrSpec spec{pd, start, bytes, Iova{start.value()}, access};
-  Result<MrKeys> keys = reg_mr(*hca, spec);
+  Result<MrKeys> keys = hca::reg_mr(*hca, spec);
   if (!keys) stop(keys.error().what);
   return *keys;
 }
@@ -183,7 +183,7 @@ uint32_t Rig::make_key(uint32_t entries, bool umr, bool rinval) {
   mkc.qpn_mkey = be32{0xffffff00u};
   mkc.flags_pd = be32{pd.value() | prm::mkc::en_rinval::at(rinval ? 1u : 0u)};
   mkc.translations_octword_size = be32{round_up(entries, 4)};
-  Result<Mkey*> m = hca->keys.create_mkey(mkc, {}, hca->config.profile);
+  Result<tpt::Mkey*> m = hca->keys.create_mkey(mkc, {}, hca->config.profile);
   if (!m) stop(m.error().what);
   return (*m)->key;
 }
@@ -195,12 +195,13 @@ int Rig::to_init(TestQp& qp, uint32_t access) {
   attr.access = access;
   uint32_t mask = qp_mask::state | qp_mask::pkey_index | qp_mask::port | qp_mask::access;
   if (qp.shape.type == QpType::raw_packet) mask = qp_mask::state | qp_mask::port;
-  return modify_qp(*hca, qp.qpn, attr, mask);
+  return hca::modify_qp(*hca, qp.qpn, attr, mask);
 }
 int Rig::to_rtr(TestQp& qp, Qpn peer) {
   QpAttr attr;
   attr.state = QpState::rtr;
-  if (qp.shape.type == QpType::raw_packet) return modify_qp(*hca, qp.qpn, attr, qp_mask::state);
+  if (qp.shape.type == QpType::raw_packet)
+    return hca::modify_qp(*hca, qp.qpn, attr, qp_mask::state);
   attr.path_mtu = 5;
   attr.dest_qpn = peer;
   attr.max_dest_rd_atomic = 16;
@@ -210,33 +211,34 @@ int Rig::to_rtr(TestQp& qp, Qpn peer) {
   port_gid(test_mac, 0, attr.path.dgid);
   uint32_t answers = qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
   if (qp.shape.type == QpType::xrc_ini) answers = 0;
-  return modify_qp(*hca, qp.qpn, attr,
-                   answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
-                       qp_mask::dest_qpn | qp_mask::rq_psn);
+  return hca::modify_qp(*hca, qp.qpn, attr,
+                        answers | qp_mask::state | qp_mask::path | qp_mask::path_mtu |
+                            qp_mask::dest_qpn | qp_mask::rq_psn);
 }
 int Rig::to_rts_only(TestQp& qp) {
   QpAttr attr;
   attr.state = QpState::rts;
-  if (qp.shape.type == QpType::raw_packet) return modify_qp(*hca, qp.qpn, attr, qp_mask::state);
+  if (qp.shape.type == QpType::raw_packet)
+    return hca::modify_qp(*hca, qp.qpn, attr, qp_mask::state);
   attr.timeout = 2;  // 16 microseconds
   attr.retry_cnt = 2;
   attr.rnr_retry = 3;
   attr.max_rd_atomic = 16;
-  return modify_qp(*hca, qp.qpn, attr,
-                   qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt | qp_mask::rnr_retry |
-                       qp_mask::sq_psn | qp_mask::max_rd_atomic);
+  return hca::modify_qp(*hca, qp.qpn, attr,
+                        qp_mask::state | qp_mask::timeout | qp_mask::retry_cnt |
+                            qp_mask::rnr_retry | qp_mask::sq_psn | qp_mask::max_rd_atomic);
 }
 int Rig::to_state(TestQp& qp, QpState s) {
   QpAttr attr;
   attr.state = s;
-  return modify_qp(*hca, qp.qpn, attr, qp_mask::state);
+  return hca::modify_qp(*hca, qp.qpn, attr, qp_mask::state);
 }
 void Rig::to_rts(TestQp& qp, Qpn peer, uint32_t access) {
   if (to_init(qp, access) != 0 || to_rtr(qp, peer) != 0 || to_rts_only(qp) != 0)
     stop("a queue does not come up");
 }
 QpState Rig::state(const TestQp& qp) {
-  Result<QpAttr> attr = query_qp(*hca, qp.qpn);
+  Result<QpAttr> attr = hca::query_qp(*hca, qp.qpn);
   return attr ? attr->state : QpState::reset;
 }
 

@@ -24,9 +24,11 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/lint/lint.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 class Wire;
-}
+}  // namespace kilim::vhca::wire
+
+namespace kilim::vhca {}
 
 namespace kilim::vhca::test {
 
@@ -158,7 +160,7 @@ class TestQp {
 };
 
 // The queue's receive ring becomes that of a shared queue which matches tags.
-inline void share_receives(Hca& hca, const TestQp& qp, QpSpec& spec) {
+inline void share_receives(hca::Hca& hca, const TestQp& qp, QpSpec& spec) {
   SrqSpec srq;
   srq.pd = spec.pd;
   srq.buf = spec.buf;
@@ -168,7 +170,7 @@ inline void share_receives(Hca& hca, const TestQp& qp, QpSpec& spec) {
   srq.uidx = spec.uidx;
   srq.tags = qp.shape.tags;
   srq.cq = spec.recv_cq;
-  Result<uint32_t> srqn = create_srq(hca, srq, nullptr);
+  Result<uint32_t> srqn = hca::create_srq(hca, srq, nullptr);
   if (!srqn) std::abort();
   spec.srqn = *srqn;
   spec.rq_wqes = 0;
@@ -177,7 +179,7 @@ inline void share_receives(Hca& hca, const TestQp& qp, QpSpec& spec) {
 inline constexpr Mac test_mac = {0x02, 0x4b, 0x69, 0x6c, 0x69, 0x6d};
 
 // What KILIM_VHCA_LINT says, so that a suite can be run under the linter.
-LintMode lint_of_environment();
+lint::LintMode lint_of_environment();
 // An order by name.
 inline Order order_of(const char* word) {
   const Result<Order> order = find_order(word);
@@ -198,9 +200,9 @@ struct RigShape {
   Profile profile{};
   bool connect = true;
   Mac mac = test_mac;
-  std::string wire;          // a spec; empty: none
-  Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
-  LintMode lint = lint_of_environment();
+  std::string wire;                // a spec; empty: none
+  wire::Wire* own_wire = nullptr;  // instead of a spec; the rig's from then on
+  lint::LintMode lint = lint_of_environment();
   bool explain = false;
   Journal* journal = nullptr;  // instead of the rig's own
   Order order = order_of_environment();
@@ -231,7 +233,7 @@ class Rig {
       access::remote_write | access::remote_read | access::remote_atomic;
   Events events;
   Journal journal;
-  std::unique_ptr<Hca> hca;
+  std::unique_ptr<hca::Hca> hca;
   Pdn pd;
   std::byte* uar = nullptr;
   uint32_t uar_page = 0;
@@ -239,7 +241,7 @@ class Rig {
   TestQp a, b;
 
  private:
-  HcaConfig config_of(const RigShape&);
+  hca::HcaConfig config_of(const RigShape&);
   void make_cq(TestCq&);
   void make_qp(TestQp&, Cqn, uint32_t uidx);
   void make_dynamic(QpSpec&);

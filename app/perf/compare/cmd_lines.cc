@@ -52,7 +52,7 @@ int run_umr(const Options& o) {
   if (const int code = run_lines(o, *rig, wanted); code != 0) return code;
   auto device = mlx5::open(
       o.device.c_str(),
-      {[](void* a) { static_cast<vhca::Attached*>(a)->poll(); }, rig->device.attached()});
+      {[](void* a) { static_cast<vhca::entry::Attached*>(a)->poll(); }, rig->device.attached()});
   if (device) return show_plan(o, **device);
   std::fprintf(stderr, "kilim-perf: %s\n", device.error().what);
   return 1;

@@ -44,7 +44,7 @@ ibv_context* open_named(const char* name) {
 std::string RigDevice::open(const std::string& name) {
   DeviceSpec config;
   config.name = name;
-  Result<vhca::Attached*> got = vhca::attach(config);
+  Result<vhca::entry::Attached*> got = vhca::entry::attach(config);
   if (!got) return std::string("the virtual device cannot be attached: ") + got.error().what;
   attached_ = *got;
   context.reset(open_named(name.c_str()));

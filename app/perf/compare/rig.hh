@@ -46,7 +46,7 @@ class RigDevice {
   }
 
   // The attached adapter, to open it once more.
-  vhca::Attached* attached() noexcept { return attached_; }
+  vhca::entry::Attached* attached() noexcept { return attached_; }
   // Runs the device once, as a worker does in each round.
   void poll() noexcept { (void)attached_->poll(); }
 
@@ -59,7 +59,7 @@ class RigDevice {
   mlx5::Pd lockless;  // the parent domain
 
  private:
-  vhca::Attached* attached_ = nullptr;
+  vhca::entry::Attached* attached_ = nullptr;
 };
 
 // Brings a queue pair up, connected to itself. An empty string, or what failed.

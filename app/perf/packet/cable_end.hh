@@ -35,7 +35,7 @@ inline constexpr uint8_t frame_headers[42]{
 
 // One adapter with a raw packet queue.
 struct End {
-  vhca::Attached* device = nullptr;
+  vhca::entry::Attached* device = nullptr;
   mlx5::Context context;
   mlx5::Pd pd;
   mlx5::VerbsMr region;
@@ -47,7 +47,7 @@ struct End {
     DeviceSpec config;
     config.name = name;
     config.wires = {"cable:" + cable};
-    auto attached = vhca::attach(config);
+    auto attached = vhca::entry::attach(config);
     if (!attached) return false;
     device = *attached;
     ibv_context* c = open_context(name);

@@ -75,7 +75,7 @@ struct Ends {
   bool open(Kind kind);
 
   std::string folder;
-  std::unique_ptr<vhca::Wire> a, b;
+  std::unique_ptr<vhca::wire::Wire> a, b;
   Sockets bare;
   Frame forth{}, back{};
   std::array<Frame, in_a_row> copy{};
@@ -105,10 +105,10 @@ bool Ends::specs(Kind kind, std::string& one, std::string& other) {
 }
 
 // Does what a turn of the sending device does, and as many turns of the receiving one as it takes.
-bool cross(vhca::Wire& from, vhca::Wire& to, const Frame& frame, uint32_t n) {
+bool cross(vhca::wire::Wire& from, vhca::wire::Wire& to, const Frame& frame, uint32_t n) {
   from.cork(true);
   for (uint32_t i = 0; i < n; i++)
-    if (from.send(frame) != vhca::Wire::Sent::taken) return false;
+    if (from.send(frame) != vhca::wire::Wire::Sent::taken) return false;
   from.cork(false);
   if (!from.flush()) return false;
   uint32_t came = 0;
@@ -135,7 +135,7 @@ bool Ends::meet() {
 bool Ends::open(Kind kind) {
   std::string one, other;
   if (!open_sockets(kind, bare) || !specs(kind, one, other)) return false;
-  auto left = vhca::make_wire(one), right = vhca::make_wire(other);
+  auto left = vhca::wire::make_wire(one), right = vhca::wire::make_wire(other);
   if (!left || !right) return false;
   a = std::move(*left);
   b = std::move(*right);

@@ -26,7 +26,7 @@ constexpr uint32_t power_of_two_from(uint32_t n) noexcept {
 }  // namespace
 
 Result<attach::Attachment> open_device(const Options& o) {
-  const bool under_launcher = !vhca::sysfs_root().empty();
+  const bool under_launcher = !vhca::entry::sysfs_root().empty();
   if (!o.alone && attach::is_virtual_name(o.device) && o.wire.empty() && !under_launcher)
     return Error{EINVAL,
                  "a virtual device finds its peer by a wire: -d vhca0,wire=unix:FOLDER, the same "

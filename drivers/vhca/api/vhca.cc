@@ -23,7 +23,7 @@ namespace {
 
 using kilim::DeviceSpec;
 using kilim::Status;
-using kilim::vhca::Attached;
+using kilim::vhca::entry::Attached;
 
 // The sentence of this thread's last call, cut off where it is longer.
 thread_local std::array<char, 1024> last{};
@@ -52,7 +52,7 @@ int refuse_null(const void* one, const void* other) noexcept {
 
 std::string text_of_words() {
   std::string text;
-  for (const kilim::vhca::DeviceWord& w : kilim::vhca::device_words())
+  for (const kilim::vhca::entry::DeviceWord& w : kilim::vhca::entry::device_words())
     text += std::string(w.name) + "=" + w.value + "  " + w.range + "\n";
   return "name=NAME  1 to 32 letters, digits, '_', '-' or '.'; default vhca0\n" + text;
 }
@@ -71,9 +71,9 @@ int kilim_vhca_attach(const char* words, kilim_vhca** device) {
   if (const int refused = refuse_null(device, device); refused != 0) return refused;
   *device = nullptr;
   DeviceSpec spec;
-  const std::string why = kilim::vhca::read_device_text(words == nullptr ? "" : words, spec);
+  const std::string why = kilim::vhca::entry::read_device_text(words == nullptr ? "" : words, spec);
   if (!why.empty()) return fail(EINVAL, why);
-  const auto attached = kilim::vhca::attach(spec);
+  const auto attached = kilim::vhca::entry::attach(spec);
   if (!attached.ok()) return fail(attached.error().code, attached.error().what);
   *device = reinterpret_cast<kilim_vhca*>(*attached);
   return 0;
@@ -131,7 +131,7 @@ int kilim_vhca_fault(kilim_vhca* device, const char* fault) {
   if (const int refused = refuse_null(device, fault); refused != 0) return refused;
   DeviceSpec spec;
   if (std::string_view(fault) != "off") {
-    const std::string why = kilim::vhca::find_device_word("fault")->read(spec, fault);
+    const std::string why = kilim::vhca::entry::find_device_word("fault")->read(spec, fault);
     if (!why.empty()) return fail(EINVAL, why);
   }
   const auto failing = kilim::vhca::find_request_faults(spec.failing);

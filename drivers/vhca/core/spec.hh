@@ -12,6 +12,10 @@
 
 #include "kilim/detail/base/ident.hh"
 
+namespace kilim::vhca::ethernet {
+struct RewriteList;  // ethernet/rewrite.hh
+}  // namespace kilim::vhca::ethernet
+
 namespace kilim::vhca {
 
 class EventSink;
@@ -239,8 +243,6 @@ struct Prepend {
   uint8_t type = 0;  // mlx5_reformat_ctx_type, where a firmware command made it
 };
 
-struct RewriteList;  // ethernet/rewrite.hh
-
 struct FlowSpec {
   enum class Type : uint8_t { normal, all_default, mc_default, sniffer } type = Type::normal;
   uint16_t priority = 0;
@@ -264,9 +266,9 @@ struct FlowSpec {
   bool tags = false;  // its completions carry the tag, 24 bits
   uint32_t tag = 0;
   FlowCount* count = nullptr;
-  bool egress = false;                   // of frames that leave; it leads to the wire or drops
-  const Prepend* prepend = nullptr;      // of such a rule
-  const RewriteList* rewrite = nullptr;  // likewise: what it does to the headers first
+  bool egress = false;               // of frames that leave; it leads to the wire or drops
+  const Prepend* prepend = nullptr;  // of such a rule
+  const ethernet::RewriteList* rewrite = nullptr;  // likewise: what it does to the headers first
 };
 
 // What a port tells: ibv_query_port() and sysfs.

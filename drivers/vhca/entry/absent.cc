@@ -13,7 +13,7 @@
 #include "vhca/entry/device_words.hh"
 #include "vhca/entry/poll_hook.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr Error absent{
@@ -43,7 +43,7 @@ constexpr DeviceWord words[] = {refused("wire"), refused("progress"), refused("f
 const std::string& Attached::name() const noexcept {
   return sysfs_root();
 }
-Hca* Attached::hca() noexcept {
+hca::Hca* Attached::hca() noexcept {
   return nullptr;
 }
 std::size_t Attached::poll(std::size_t) noexcept {
@@ -91,4 +91,4 @@ Result<Attached*> attach(const DeviceSpec&) {
   return absent;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -25,7 +25,7 @@
 #include "vhca/lint/lint.hh"
 #include "vhca/rdmacm/cm_file.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 struct AttachedState {
   std::string name;
@@ -131,7 +131,7 @@ const std::string& Attached::name() const noexcept {
   return state_->name;
 }
 
-Hca* Attached::hca() noexcept {
+hca::Hca* Attached::hca() noexcept {
   Instance* instance = state_->device == nullptr ? nullptr : state_->device->live();
   return instance == nullptr ? nullptr : &instance->hca();
 }
@@ -155,7 +155,7 @@ ProgressCounts Attached::progress_counts() const noexcept {
 }
 
 Status Attached::set_executing(bool on) noexcept {
-  Hca* adapter = hca();
+  hca::Hca* adapter = hca();
   if (adapter == nullptr) return Error{EOPNOTSUPP, "the adapter is not this process's own"};
   const LockGuard guard(adapter->lock);
   adapter->executing = on;
@@ -163,7 +163,7 @@ Status Attached::set_executing(bool on) noexcept {
 }
 
 Status Attached::set_lint(const std::string& mode) {
-  const Result<LintMode> found = find_lint_mode(mode);
+  const Result<lint::LintMode> found = lint::find_lint_mode(mode);
   if (!found) return found.error();
   if (state_->launched != nullptr) {
     if (state_->launched->version < 2)
@@ -172,7 +172,7 @@ Status Attached::set_lint(const std::string& mode) {
     if (error == 0) return Done{};
     return Error{error, "the launcher's device takes no linter now"};
   }
-  Hca* adapter = hca();
+  hca::Hca* adapter = hca();
   if (adapter == nullptr) return Error{EOPNOTSUPP, "the virtual device is not open"};
   const LockGuard guard(adapter->lock);
   adapter->set_lint(*found);
@@ -187,11 +187,11 @@ Status Attached::set_mtu(uint32_t port, uint32_t mtu) noexcept {
     if (state_->launched->set_mtu(state_->launched_device, port, mtu) != 0) return no_port;
     return Done{};
   }
-  Hca* adapter = hca();
+  hca::Hca* adapter = hca();
   if (adapter == nullptr) return Error{EOPNOTSUPP, "the virtual device is not open"};
   const LockGuard guard(adapter->lock);
-  if (!has_port(*adapter, port)) return no_port;
-  vhca::set_mtu(*adapter, port, mtu);
+  if (!hca::has_port(*adapter, port)) return no_port;
+  vhca::hca::set_mtu(*adapter, port, mtu);
   return Done{};
 }
 
@@ -207,7 +207,7 @@ void Attached::detach() noexcept {
   if (live == nullptr || state_->device->config().attach.progress != Progress::poller) return;
   live->settle();
   const LockGuard lock(live->hca().lock);
-  (void)unplug(live->hca());
+  (void)hca::unplug(live->hca());
 }
 
 const std::string& sysfs_root() noexcept {
@@ -229,4 +229,4 @@ Attached* find_attached(const std::string& name) noexcept {
   return nullptr;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -15,11 +15,17 @@
 #include "kilim/detail/base/result.hh"
 
 namespace kilim::vhca {
-
-struct Hca;
-struct AttachedState;
 struct Order;
 struct RequestFaults;
+}  // namespace kilim::vhca
+
+namespace kilim::vhca::hca {
+struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::entry {
+
+struct AttachedState;
 struct ProgressCounts;  // progress_thread.hh
 
 // What whoever runs an adapter by poll() waits for when it found nothing to do.
@@ -37,7 +43,7 @@ class Attached {
   const std::string& name() const noexcept;
   // The adapter; null under the launcher, whose library owns it, and in a forked child until it
   // opens the device.
-  Hca* hca() noexcept;
+  hca::Hca* hca() noexcept;
   // Runs the adapter if nobody else does at this moment. Any thread; takes its lock by trying, so
   // never with the lock held. Returns what it did: work requests and frames.
   std::size_t poll(std::size_t budget = 256) noexcept;
@@ -93,4 +99,4 @@ Attached* find_attached(const std::string& name) noexcept;
 // as the process.
 Result<Attached*> attach(const DeviceSpec& config);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -14,7 +14,7 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/lint/summary.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr Error not_ours{EOPNOTSUPP,
@@ -24,7 +24,7 @@ constexpr Error not_ours{EOPNOTSUPP,
 }  // namespace
 
 Status Attached::set_faults(uint64_t fatal_in, const RequestFaults& failing) noexcept {
-  Hca* adapter = hca();
+  hca::Hca* adapter = hca();
   if (adapter == nullptr) return not_ours;
   const LockGuard guard(adapter->lock);
   // Numbers are the caller's: none of them wraps.
@@ -37,7 +37,7 @@ Status Attached::set_faults(uint64_t fatal_in, const RequestFaults& failing) noe
 }
 
 Status Attached::set_order(const Order& order) noexcept {
-  Hca* adapter = hca();
+  hca::Hca* adapter = hca();
   if (adapter == nullptr) return not_ours;
   const LockGuard guard(adapter->lock);
   adapter->config.order = order;
@@ -45,15 +45,15 @@ Status Attached::set_order(const Order& order) noexcept {
 }
 
 Result<std::string> Attached::lint_report() {
-  Hca* adapter = hca();
+  hca::Hca* adapter = hca();
   if (adapter == nullptr) return not_ours;
   const LockGuard guard(adapter->lock);
-  return summary_of(adapter->lint.get());
+  return lint::summary_of(adapter->lint.get());
 }
 
 const char* Attached::profile_name() noexcept {
-  const Hca* adapter = hca();
+  const hca::Hca* adapter = hca();
   return adapter == nullptr ? nullptr : adapter->config.profile.name;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

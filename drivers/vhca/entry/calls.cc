@@ -27,7 +27,7 @@
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/tpt/page_events.hh"
 
-namespace kilim::vhca::calls {
+namespace kilim::vhca::entry::calls {
 namespace {
 
 // A thread that blocks the two signals must let them through while the device looks at its memory.
@@ -56,7 +56,7 @@ int fail(int error) noexcept {
 // A handler that the program has installed since would get the faults that are ours.
 void keep_handler_on_top() noexcept {
   static std::atomic<bool> said{false};
-  if (dma::check_on_top() && !said.exchange(true)) {
+  if (memory::dma::check_on_top() && !said.exchange(true)) {
     std::fprintf(stderr,
                  "kilim-vhca: the program has replaced the SIGSEGV or SIGBUS handler: ours is put "
                  "in front of it again\n");
@@ -77,7 +77,7 @@ int open_device(Device& device, int flags) {
                  instance.error().what);
     return fail(instance.error().code);
   }
-  auto file = std::make_unique<DeviceFile>((*instance)->hca());
+  auto file = std::make_unique<uverbs::DeviceFile>((*instance)->hca());
   const int fd = open_files::add(std::move(file), *instance, &device, (flags & O_CLOEXEC) != 0);
   hook_maps();
   return fd >= 0 ? fd : fail(-fd);
@@ -105,7 +105,7 @@ int open_cm(int flags) {
                    made.error().what);
   }
   Fd fd;
-  auto file = CmFile::create((flags & O_CLOEXEC) != 0, fd);
+  auto file = rdmacm::CmFile::create((flags & O_CLOEXEC) != 0, fd);
   if (!file.ok()) return fail(file.error().code);
   if ((flags & O_NONBLOCK) != 0) (void)::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
   redirect_rdmacm();
@@ -116,7 +116,7 @@ int open_cm(int flags) {
 // Which file of rdma_cm a descriptor leads to, held until the call is over.
 struct CmSearch {
   std::optional<OpenFileRef> held;
-  static CmFile* find(void* context, int fd) noexcept {
+  static rdmacm::CmFile* find(void* context, int fd) noexcept {
     auto& search = *static_cast<CmSearch*>(context);
     search.held.emplace(fd);
     return *search.held ? (*search.held)->cm : nullptr;
@@ -129,7 +129,7 @@ void describe_cm(struct stat* st) noexcept {
   st->st_size = 0;
 }
 
-ssize_t write_cm(CmFile& cm, const void* from, std::size_t count) noexcept {
+ssize_t write_cm(rdmacm::CmFile& cm, const void* from, std::size_t count) noexcept {
   CmSearch search;
   const ssize_t result = cm.write(from, count, {&CmSearch::find, &search});
   for (std::size_t i = 0; i < device_list::count(); i++) {
@@ -139,9 +139,9 @@ ssize_t write_cm(CmFile& cm, const void* from, std::size_t count) noexcept {
 }
 
 void report_unmapped(const void* at, std::size_t length) noexcept {
-  if (length == 0 || !page_events::anybody()) return;
+  if (length == 0 || !tpt::page_events::anybody()) return;
   const int saved = errno;
-  page_events::invalidate(PageRange::of(reinterpret_cast<uintptr_t>(at), length));
+  tpt::page_events::invalidate(tpt::PageRange::of(reinterpret_cast<uintptr_t>(at), length));
   errno = saved;
 }
 
@@ -265,7 +265,7 @@ void* map(void* at, std::size_t length, int prot, int flags, int fd, int64_t off
     errno = ENODEV;
     return MAP_FAILED;
   }
-  DeviceFile::Mapping mapping;
+  uverbs::DeviceFile::Mapping mapping;
   const int result =
       open->file->mmap({static_cast<uint64_t>(offset), length, prot, flags, fd}, mapping);
   if (result < 0) {
@@ -314,4 +314,4 @@ int close(int fd, CloseCall* next) noexcept {
   return next != nullptr ? next(fd) : raw::close(fd);
 }
 
-}  // namespace kilim::vhca::calls
+}  // namespace kilim::vhca::entry::calls

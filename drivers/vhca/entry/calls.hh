@@ -15,7 +15,7 @@
 
 #include "vhca/entry/next.hh"
 
-namespace kilim::vhca::calls {
+namespace kilim::vhca::entry::calls {
 
 // By path. Nothing: it is not a device's.
 std::optional<int> open(const char* path, int flags) noexcept;
@@ -40,4 +40,4 @@ void* remap(void* at, std::size_t from, std::size_t to, int flags, void* where,
             RemapCall* next = nullptr) noexcept;
 int close(int fd, CloseCall* next = nullptr) noexcept;
 
-}  // namespace kilim::vhca::calls
+}  // namespace kilim::vhca::entry::calls

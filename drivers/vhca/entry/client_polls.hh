@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class ClientPolls {
  public:
@@ -55,4 +55,4 @@ class ClientPolls {
   uint32_t sleep_us_ = us_min;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

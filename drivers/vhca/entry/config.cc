@@ -13,7 +13,7 @@
 
 #include "vhca/entry/port_ips.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr unsigned verbs_major = 231;  // the kernel's major number of InfiniBand devices
@@ -196,4 +196,4 @@ LaunchConfig find_in_environment() {
   return config;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

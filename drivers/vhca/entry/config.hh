@@ -15,7 +15,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/entry/attach.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 struct DeviceConfig {
   DeviceSpec attach;             // name, profile, wires, seed, journal, progress, lint, order
@@ -64,4 +64,4 @@ struct LaunchConfig {
 void put_in_environment(const LaunchConfig& config);
 LaunchConfig find_in_environment();
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -21,7 +21,7 @@
 #include "vhca/rdmacm/state.hh"
 #include "vhca/tpt/page_events.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr std::size_t max_devices = 4096;  // detached ones count
@@ -61,11 +61,11 @@ struct ForkHandlers {
         if (&i.hca() == &a->hca) i.before_fork();
       });
     rdmacm::before_fork();
-    page_events::before_fork();
-    dma::before_fork();
+    tpt::page_events::before_fork();
+    memory::dma::before_fork();
   }
   static void parent() noexcept {
-    dma::after_fork_in_parent();
+    memory::dma::after_fork_in_parent();
     rdmacm::after_fork_in_parent();
     for_each([](Instance& i) { i.after_fork_in_parent(); });
     list_lock.unlock();
@@ -74,8 +74,8 @@ struct ForkHandlers {
   // The parent's adapters are the parent's. Their copies here are left as they are, and the next
   // open makes new ones.
   static void child() noexcept {
-    dma::after_fork_in_child();
-    page_events::after_fork_in_child();
+    memory::dma::after_fork_in_child();
+    tpt::page_events::after_fork_in_child();
     rdmacm::after_fork_in_child();
     for_each([](Instance& i) { i.after_fork_in_child(); });
     open_files::after_fork_in_child();
@@ -162,4 +162,4 @@ Device* find_path(const char* path) noexcept {
 
 }  // namespace device_list
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

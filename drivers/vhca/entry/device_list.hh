@@ -14,7 +14,7 @@
 #include "vhca/entry/config.hh"
 #include "vhca/entry/instance.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class Device {
  public:
@@ -59,4 +59,4 @@ Device* at(std::size_t i) noexcept;
 
 }  // namespace device_list
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

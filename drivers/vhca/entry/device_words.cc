@@ -18,7 +18,7 @@
 #include "vhca/lint/lint.hh"
 #include "vhca/wire/make.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 template <auto member>
@@ -56,13 +56,13 @@ std::optional<uint64_t> parse_number(std::string_view text) noexcept {
 
 std::string read_wire(DeviceSpec& spec, std::string_view value) {
   std::string why;
-  if (check_wire_spec(value, &why)) spec.wires.emplace_back(value);
+  if (wire::check_wire_spec(value, &why)) spec.wires.emplace_back(value);
   return why;
 }
 
 // Names of interfaces are what the kernel takes (dev_valid_name() in net/core/dev.c).
 std::string read_netdev(DeviceSpec& spec, std::string_view value) {
-  if (interface_of_wire("tap:" + std::string(value)) != value || value.empty() ||
+  if (wire::interface_of_wire("tap:" + std::string(value)) != value || value.empty() ||
       value.find_first_of("%,=+") != std::string_view::npos)
     return "the name of a network interface is needed: 1 to 15 characters without '/' and ':', "
            "like tap0";
@@ -127,7 +127,7 @@ constexpr DeviceWord words[] = {
     {"fault", "FAULT", "fatal@N: the device dies with its N-th send request; wqe@N or wqe@N+M: that one fails, and each M-th behind it",
      read_fault, is_faulty, "fault= is for virtual devices (hca=vhcaN): a card fails as it likes", true},
     {"lint", "MODE", "off, warn or error: what becomes of wrong send WQEs; default off",
-     read_word<&DeviceSpec::lint, find_lint_mode>, differs<&DeviceSpec::lint>, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"},
+     read_word<&DeviceSpec::lint, lint::find_lint_mode>, differs<&DeviceSpec::lint>, "lint= is for virtual devices (hca=vhcaN): a card tells nobody"},
     {"explain", "WHETHER", "on or off: a sentence on stderr for each kind of failed request and refused verb; default off",
      read_explain, differs<&DeviceSpec::explain>, "explain= is for virtual devices (hca=vhcaN): a card gives a number"},
     {"order", "ORDER", "strict, weak, late-umr, late-read or resend, all but the first also with :SEED: when what no fence holds happens; default strict",
@@ -196,4 +196,4 @@ std::string read_device_text(std::string_view text, DeviceSpec& spec) {
   return "";
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

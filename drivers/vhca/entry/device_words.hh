@@ -10,7 +10,7 @@
 
 #include "kilim/detail/base/device_spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 struct DeviceWord {
   const char* name;   // "lint": the option --lint, the devarg lint=
@@ -31,4 +31,4 @@ const DeviceWord* find_device_word(std::string_view name) noexcept;
 // the spec has it all. No value holds a ','.
 std::string read_device_text(std::string_view text, DeviceSpec& spec);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

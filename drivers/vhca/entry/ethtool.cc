@@ -25,11 +25,11 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/memory/dma.hh"
 
-namespace kilim::vhca::ethtool {
+namespace kilim::vhca::entry::ethtool {
 
 namespace {
 
-using Counters = InterfaceCounters;
+using Counters = hca::InterfaceCounters;
 
 struct Statistic {
   const char* name;
@@ -84,10 +84,10 @@ struct Place {
 
   template <typename T>
   [[nodiscard]] bool read(T& to) const noexcept {
-    return dma::copy_in(&to, Va{at}, sizeof(to));
+    return memory::dma::copy_in(&to, Va{at}, sizeof(to));
   }
   [[nodiscard]] int write(const void* from, std::size_t bytes, std::size_t to = 0) const noexcept {
-    return dma::copy_out(Va{at + to}, from, bytes) ? 0 : -EFAULT;
+    return memory::dma::copy_out(Va{at + to}, from, bytes) ? 0 : -EFAULT;
   }
 };
 
@@ -162,7 +162,7 @@ int tell_values(Device& device, Place to) noexcept {
   Counters counters;
   if (Instance* live = device.live(); live != nullptr) {
     const LockGuard guard(live->hca().lock);
-    counters = interface_counters(live->hca());
+    counters = hca::interface_counters(live->hca());
   }
   uint64_t values[count];
   std::transform(std::begin(statistics), std::end(statistics), values,
@@ -200,4 +200,4 @@ std::optional<int> answer(std::string_view interface, void* data) noexcept {
   }
 }
 
-}  // namespace kilim::vhca::ethtool
+}  // namespace kilim::vhca::entry::ethtool

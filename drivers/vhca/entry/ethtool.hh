@@ -7,10 +7,10 @@
 #include <optional>
 #include <string_view>
 
-namespace kilim::vhca::ethtool {
+namespace kilim::vhca::entry::ethtool {
 
 // Nothing: another command than those of statistics, or another interface than a port's. A negative
 // errno is an error.
 std::optional<int> answer(std::string_view interface, void* data) noexcept;
 
-}  // namespace kilim::vhca::ethtool
+}  // namespace kilim::vhca::entry::ethtool

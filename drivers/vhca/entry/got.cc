@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr uint32_t jump_slot = R_X86_64_JUMP_SLOT;
@@ -134,4 +134,4 @@ int redirect_calls(const char* library, std::span<const Redirect> redirects,
   return search.changed;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

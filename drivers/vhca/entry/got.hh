@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 struct Redirect {
   const char* symbol;  // without its version
@@ -21,4 +21,4 @@ struct Redirect {
 int redirect_calls(const char* library, std::span<const Redirect> redirects,
                    std::span<void**> entries = {}) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

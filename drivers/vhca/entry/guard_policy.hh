@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class GuardPolicy {
  public:
@@ -32,4 +32,4 @@ class GuardPolicy {
   uint32_t vain_ = 0, left_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -17,7 +17,7 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 namespace {
 
@@ -62,14 +62,14 @@ Identity identity_of(const DeviceSpec& config) {
   return identity;
 }
 
-Identity identity_of(Hca& hca) {
+Identity identity_of(hca::Hca& hca) {
   const LockGuard guard(hca.lock);
   Identity identity;
-  const Result<PortAttr> port = query_port(hca, 1);
+  const Result<PortAttr> port = hca::query_port(hca, 1);
   if (!port) return identity;
   identity.guid = guid_of(port->node);
   for (uint32_t i = 0; i < port->gid_count; i++) {
-    const Result<Gid> gid = query_gid(hca, 1, i);
+    const Result<Gid> gid = hca::query_gid(hca, 1, i);
     if (!gid) break;
     identity.gids.push_back(*gid);
   }
@@ -91,10 +91,10 @@ bool write_identity(const std::string& folder, const Identity& identity) {
   return true;
 }
 
-void publish_identity(const DeviceConfig& device, Hca& hca) {
+void publish_identity(const DeviceConfig& device, hca::Hca& hca) {
   const Identity now = identity_of(hca);
   if (device.tree.empty() || now == identity_of(device.attach)) return;
   (void)write_identity(device.tree + "/class/infiniband/" + device.attach.name, now);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

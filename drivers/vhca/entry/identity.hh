@@ -11,7 +11,7 @@
 #include "vhca/entry/config.hh"
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 struct Identity {
   uint64_t guid = 0;
@@ -20,12 +20,12 @@ struct Identity {
 };
 // As configured; of the adapter as it runs.
 Identity identity_of(const DeviceSpec& config);
-Identity identity_of(Hca& hca);
+Identity identity_of(hca::Hca& hca);
 
 // Into the device's folder below class/infiniband, which has a port already. Whoever reads
 // meanwhile finds the text of before or the new one. False: errno says why.
 bool write_identity(const std::string& folder, const Identity& identity);
 // In the tree, where the adapter is another than was known. Nobody is told of a tree that is gone.
-void publish_identity(const DeviceConfig& device, Hca& hca);
+void publish_identity(const DeviceConfig& device, hca::Hca& hca);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -27,7 +27,7 @@
 #include "vhca/wire/slots.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 Result<std::unique_ptr<Journal>> open_journal(const DeviceSpec& config) {
@@ -37,10 +37,10 @@ Result<std::unique_ptr<Journal>> open_journal(const DeviceSpec& config) {
                        config.name);
 }
 
-Result<LintMode> lint_mode(const DeviceSpec& config) {
+Result<lint::LintMode> lint_mode(const DeviceSpec& config) {
   const char* word = config.lint.empty() ? ::getenv("KILIM_VHCA_LINT") : config.lint.c_str();
-  if (word == nullptr || *word == '\0') return LintMode::off;
-  return find_lint_mode(word);
+  if (word == nullptr || *word == '\0') return lint::LintMode::off;
+  return lint::find_lint_mode(word);
 }
 
 Result<Order> order_of(const DeviceSpec& config) {
@@ -64,14 +64,14 @@ bool faults_are_caught() noexcept {
   constexpr uint32_t calls_between_looks = 1024;
   thread_local uint32_t calls = 0;
   thread_local bool open = false;
-  if (calls++ % calls_between_looks == 0) open = dma::signals_open();
+  if (calls++ % calls_between_looks == 0) open = memory::dma::signals_open();
   return open;
 }
 
 // Which of the processes that are one adapter this is: the number of its slot.
-Result<uint8_t> member_of(const Wire& wire) noexcept {
+Result<uint8_t> member_of(const wire::Wire& wire) noexcept {
   const std::optional<Mac> mac = wire.mac();
-  const std::optional<uint32_t> slot = mac ? slot_of(*mac) : std::nullopt;
+  const std::optional<uint32_t> slot = mac ? wire::slot_of(*mac) : std::nullopt;
   if (!slot) return Error{EINVAL, "only processes on a unix: wire can be one adapter"};
   if (*slot >= most_members) return Error{EBUSY, "255 processes are this adapter already"};
   return static_cast<uint8_t>(*slot);
@@ -79,10 +79,10 @@ Result<uint8_t> member_of(const Wire& wire) noexcept {
 
 // One for each port. A wire between processes tells them apart: they may be one program with one
 // seed.
-Status add_wires(const DeviceSpec& config, bool tells, HcaConfig& to) {
+Status add_wires(const DeviceSpec& config, bool tells, hca::HcaConfig& to) {
   for (const std::string& spec : config.wires) {
     std::string why;
-    auto wire = make_wire(spec, &why);
+    auto wire = wire::make_wire(spec, &why);
     if (!wire.ok()) {
       if (tells) std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
       return wire.error();
@@ -100,24 +100,24 @@ Status add_wires(const DeviceSpec& config, bool tells, HcaConfig& to) {
 }
 
 // The kernel's interface beside port 1.
-Status add_netdev(const DeviceSpec& config, bool tells, Hca& hca) {
+Status add_netdev(const DeviceSpec& config, bool tells, hca::Hca& hca) {
   if (config.netdev.empty()) return Done{};
   if (config.wires.empty() || config.shared)
     return Error{
         EINVAL,
         "netdev= needs a wire= of the device's own: an interface beside a port whose frames "
         "go nowhere would get none"};
-  if (!interface_of_wire(config.wires.front()).empty())
+  if (!wire::interface_of_wire(config.wires.front()).empty())
     return Error{EINVAL,
                  "netdev= needs another wire= than af_packet: and tap:, which are interfaces "
                  "themselves"};
   std::string why;
-  auto netdev =
-      PortNetdev::create(config.netdev, hca.config.mac, hca.config.wires.front()->mtu(), &why);
+  auto netdev = wire::PortNetdev::create(config.netdev, hca.config.mac,
+                                         hca.config.wires.front()->mtu(), &why);
   if (!netdev && tells) std::fprintf(stderr, "kilim-vhca: %s\n", why.c_str());
   if (!netdev) return netdev.error();
   const LockGuard guard(hca.lock);
-  use_netdev(hca, 1, *std::move(netdev));
+  hca::use_netdev(hca, 1, *std::move(netdev));
   return Done{};
 }
 
@@ -125,7 +125,8 @@ Status add_netdev(const DeviceSpec& config, bool tells, Hca& hca) {
 
 Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const Profile& profile,
                                                  bool tells) {
-  if (!dma::install()) return Error{ENOSYS, "cannot install the handler for bad client memory"};
+  if (!memory::dma::install())
+    return Error{ENOSYS, "cannot install the handler for bad client memory"};
   auto journal = open_journal(config);
   if (!journal.ok()) return journal.error();
 
@@ -142,7 +143,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const
     failing = *found;
   }
 
-  HcaConfig hca_config;
+  hca::HcaConfig hca_config;
   hca_config.lint = *lint;
   hca_config.order = *order;
   hca_config.explain = *explain;
@@ -157,7 +158,7 @@ Result<std::unique_ptr<Instance>> Instance::make(const DeviceSpec& config, const
   if (!wired.ok()) return wired.error();
   hca_config.ips = ips_of(config);  // behind the wires: a tap: is there now
   hca_config.journal = journal->get();
-  auto hca = Hca::create(std::move(hca_config));
+  auto hca = hca::Hca::create(std::move(hca_config));
   if (!hca.ok()) return hca.error();
 
   std::unique_ptr<Instance> instance(new Instance);
@@ -267,4 +268,4 @@ void Instance::after_fork_in_child() noexcept {
   inherited_ = true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -15,7 +15,7 @@
 #include "vhca/entry/progress_thread.hh"
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class Instance {
  public:
@@ -25,7 +25,7 @@ class Instance {
   static Result<std::unique_ptr<Instance>> make(const DeviceSpec& config, const Profile& profile,
                                                 bool tells = true);
 
-  [[nodiscard]] Hca& hca() noexcept { return *hca_; }
+  [[nodiscard]] hca::Hca& hca() noexcept { return *hca_; }
   // Runs the adapter if nobody else does at this moment.
   std::size_t poll(std::size_t budget) noexcept;
   // The same from a client's empty completion queue.
@@ -64,10 +64,10 @@ class Instance {
   Instance() = default;
 
   std::unique_ptr<Journal> journal_;
-  std::unique_ptr<Hca> hca_;
+  std::unique_ptr<hca::Hca> hca_;
   std::unique_ptr<ProgressThread> thread_;  // none: progress is the poller's
   std::vector<int> wires_;                  // of the last wait_for(); with the adapter's lock
   bool inherited_ = false;                  // the parent's, in a forked child: never run here
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -18,7 +18,7 @@
 #include "vhca/entry/tree_folders.hh"
 #include "vhca/wire/make.hh"
 
-namespace kilim::vhca::interface_files {
+namespace kilim::vhca::entry::interface_files {
 
 namespace {
 
@@ -74,7 +74,7 @@ bool write_files(const std::string& folder, const DeviceConfig& d) {
 std::string name_of(const DeviceConfig& d) {
   if (!d.attach.netdev.empty()) return d.attach.netdev;
   if (!d.netdev.empty() || d.attach.wires.empty()) return d.netdev;
-  return std::string(interface_of_wire(d.attach.wires.front()));
+  return std::string(wire::interface_of_wire(d.attach.wires.front()));
 }
 
 // A tap: is made by whoever opens the device: until then the link leads nowhere.
@@ -99,4 +99,4 @@ void set_address(const DeviceConfig& d, const Mac& mac) noexcept {
   (void)write_file(folder + "/address", text_of(mac));
 }
 
-}  // namespace kilim::vhca::interface_files
+}  // namespace kilim::vhca::entry::interface_files

@@ -10,7 +10,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/entry/config.hh"
 
-namespace kilim::vhca::interface_files {
+namespace kilim::vhca::entry::interface_files {
 
 // The name of the port's interface: the one beside it, else the one that the launcher made, else
 // the one that its wire is; empty: it has none.
@@ -23,4 +23,4 @@ bool write(const std::string& function, const DeviceConfig&);
 // A wire may give the port another address than its name and seed do: the file says it from now on.
 void set_address(const DeviceConfig&, const Mac&) noexcept;
 
-}  // namespace kilim::vhca::interface_files
+}  // namespace kilim::vhca::entry::interface_files

@@ -15,7 +15,7 @@
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/got.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr std::size_t max_entries = 8;  // two names; a debugger's copy of the library has its own
@@ -55,4 +55,4 @@ void keep_maps_hooked() noexcept {
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -8,7 +8,7 @@
 // Any thread.
 #pragma once
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // A device was opened, so libmlx5 is loaded wherever it is used. It stays loaded from then on.
 void hook_maps() noexcept;
@@ -17,4 +17,4 @@ void hook_maps() noexcept;
 // nobody has changed the entries.
 void keep_maps_hooked() noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

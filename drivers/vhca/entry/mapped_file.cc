@@ -15,7 +15,7 @@
 #include "vhca/core/sealed.hh"
 #include "vhca/entry/raw.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 namespace {
 
@@ -67,4 +67,4 @@ void* map_file(const std::string& tree, const std::string& path, std::size_t byt
   return at == MAP_FAILED ? nullptr : at;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

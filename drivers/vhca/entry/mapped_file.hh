@@ -12,7 +12,7 @@
 
 #include "kilim/detail/base/fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // The owner's descriptors, and where their links are.
 class MappedFiles {
@@ -30,4 +30,4 @@ class MappedFiles {
 // one that somebody put in its place.
 void* map_file(const std::string& tree, const std::string& path, std::size_t bytes);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -26,7 +26,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_guard.hh"
 
-namespace kilim::vhca::netdev {
+namespace kilim::vhca::entry::netdev {
 
 namespace {
 
@@ -79,7 +79,7 @@ Mac mac_at(std::size_t place) noexcept {
   Instance* live = device.live();
   if (live == nullptr) return mac_of(device.config().attach);
   const LockGuard guard(live->hca().lock);
-  const Result<PortAttr> port = query_port(live->hca(), 1);
+  const Result<PortAttr> port = hca::query_port(live->hca(), 1);
   return port ? port->mac : mac_of(device.config().attach);
 }
 
@@ -89,7 +89,7 @@ void keep_mtu(std::size_t place, int mtu) noexcept {
   Instance* const live = device_list::at(place)->live();
   if (live == nullptr) return;  // use() tells the port
   const LockGuard guard(live->hca().lock);
-  set_mtu(live->hca(), 1, static_cast<uint32_t>(mtu));
+  hca::set_mtu(live->hca(), 1, static_cast<uint32_t>(mtu));
 }
 
 int change_mtu(std::size_t place, int mtu) noexcept {
@@ -100,12 +100,12 @@ int change_mtu(std::size_t place, int mtu) noexcept {
 
 int link_settings(void* data) noexcept {
   ethtool_cmd command{};
-  if (!dma::copy_in(&command, va_of(data), sizeof command.cmd)) return -EFAULT;
+  if (!memory::dma::copy_in(&command, va_of(data), sizeof command.cmd)) return -EFAULT;
   if (command.cmd != ETHTOOL_GSET) return -EOPNOTSUPP;
   command.duplex = DUPLEX_FULL;
   command.port = PORT_FIBRE;
   ::ethtool_cmd_speed_set(&command, SPEED_100000);
-  return dma::copy_out(va_of(data), &command, sizeof command) ? 0 : -EFAULT;
+  return memory::dma::copy_out(va_of(data), &command, sizeof command) ? 0 : -EFAULT;
 }
 
 int answer(std::size_t place, unsigned long request, ifreq& r) noexcept {
@@ -142,14 +142,15 @@ int answer(std::size_t place, unsigned long request, ifreq& r) noexcept {
 
 }  // namespace
 
-void use(const DeviceConfig& config, Hca& hca) noexcept {
+void use(const DeviceConfig& config, hca::Hca& hca) noexcept {
   if (interface_files::name_of(config).empty()) return;
   Mac mac{};
   {
     const LockGuard guard(hca.lock);
-    count_casts(hca);
-    if (config.attach.netdev.empty()) set_mtu(hca, 1, mtu_of(config));  // else it follows by itself
-    const Result<PortAttr> port = query_port(hca, 1);
+    hca::count_casts(hca);
+    if (config.attach.netdev.empty())
+      hca::set_mtu(hca, 1, mtu_of(config));  // else it follows by itself
+    const Result<PortAttr> port = hca::query_port(hca, 1);
     if (!port) return;
     mac = port->mac;
   }
@@ -172,12 +173,12 @@ bool is_about_interfaces(unsigned long request) noexcept {
 std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
   const bool statistics = request == SIOCETHTOOL && device_list::count() != 0;
   if (!is_about_interfaces(request) || (!statistics && !any_answered())) return std::nullopt;
-  if (!dma::install()) return std::nullopt;  // perhaps no device is open yet
+  if (!memory::dma::install()) return std::nullopt;  // perhaps no device is open yet
   ifreq r{};
-  if (!dma::copy_in(&r, va_of(argument), sizeof r)) return std::nullopt;
+  if (!memory::dma::copy_in(&r, va_of(argument), sizeof r)) return std::nullopt;
   if (request == SIOCGIFNAME) {
     if (!name_of(static_cast<unsigned>(r.ifr_ifindex), r.ifr_name)) return std::nullopt;
-    return dma::copy_out(va_of(argument), &r, sizeof r) ? 0 : -EFAULT;
+    return memory::dma::copy_out(va_of(argument), &r, sizeof r) ? 0 : -EFAULT;
   }
   r.ifr_name[IFNAMSIZ - 1] = '\0';
   if (statistics) {
@@ -187,13 +188,13 @@ std::optional<int> ioctl(unsigned long request, void* argument) noexcept {
   if (!place) return std::nullopt;
   const int result = answer(*place, request, r);
   if (result != 0) return result;
-  return dma::copy_out(va_of(argument), &r, sizeof r) ? 0 : -EFAULT;
+  return memory::dma::copy_out(va_of(argument), &r, sizeof r) ? 0 : -EFAULT;
 }
 
 void changed_by_kernel(unsigned long request, const void* argument) noexcept {
   ifreq r{};
-  if (request != SIOCSIFMTU || device_list::count() == 0 || !dma::install() ||
-      !dma::copy_in(&r, va_of(argument), sizeof r))
+  if (request != SIOCSIFMTU || device_list::count() == 0 || !memory::dma::install() ||
+      !memory::dma::copy_in(&r, va_of(argument), sizeof r))
     return;
   r.ifr_name[IFNAMSIZ - 1] = '\0';
   if (const auto place = place_of_made(r.ifr_name)) keep_mtu(*place, r.ifr_mtu);
@@ -216,4 +217,4 @@ bool name_of(unsigned index, char* name) noexcept {
   return false;
 }
 
-}  // namespace kilim::vhca::netdev
+}  // namespace kilim::vhca::entry::netdev

@@ -8,16 +8,18 @@
 
 #include "vhca/entry/config.hh"
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::hca {
 struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::entry {
 
 namespace netdev {
 
 // The device is open: an interface that the launcher made has the port's address from now on, since
 // a wire may give it another one than its name and seed do; and the port counts what an interface
 // tells.
-void use(const DeviceConfig&, Hca&) noexcept;
+void use(const DeviceConfig&, hca::Hca&) noexcept;
 
 // The number of an interface that is answered here: far above the kernel's, which counts from 1.
 constexpr unsigned answered_index(const DeviceConfig& config) noexcept {
@@ -39,4 +41,4 @@ bool name_of(unsigned index, char* name) noexcept;
 
 }  // namespace netdev
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // As libc declares them.
 using OpenCall = int(const char*, int, ...);
@@ -70,4 +70,4 @@ auto pass_on(Kernel kernel, A... a) noexcept {
   return next != nullptr ? next(a...) : kernel(a...);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -16,7 +16,7 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/tpt/odp_stats.hh"
 
-namespace kilim::vhca::odp_files {
+namespace kilim::vhca::entry::odp_files {
 
 namespace {
 
@@ -43,14 +43,15 @@ std::string values_file(const DeviceConfig& d) {
 }
 
 // The documents spell one name in two ways; the path has this one.
-std::string file_name(OdpCounter c) {
-  return c == OdpCounter::num_prefetches_handled ? "num_prefetchs_handled" : odp_counter_name(c);
+std::string file_name(tpt::OdpCounter c) {
+  return c == tpt::OdpCounter::num_prefetches_handled ? "num_prefetchs_handled"
+                                                      : tpt::odp_counter_name(c);
 }
 
 std::string path_of(const std::string& tree, const DeviceConfig& d, std::size_t i) {
-  const bool debug = i >= odp_standard_counters;
+  const bool debug = i >= tpt::odp_standard_counters;
   return (debug ? debug_folder(tree, d) + "/odp_stats" : standard_folder(d)) + "/" +
-         file_name(static_cast<OdpCounter>(i));
+         file_name(static_cast<tpt::OdpCounter>(i));
 }
 
 bool make_folder(const std::string& path) {
@@ -65,34 +66,34 @@ bool write(MappedFiles& files, const std::string& tree, const DeviceConfig& d) {
                                     tree + "/kernel/debug/mlx5", debug, debug + "/odp_stats"}) {
     if (!make_folder(folder)) return false;
   }
-  const OdpValues zeroes{};
+  const tpt::OdpValues zeroes{};
   if (!files.make(tree, values_file(d), &zeroes, sizeof(zeroes))) return false;
-  char text[OdpStats::text_bytes];
-  OdpStats::write_text(text, 0);
-  for (std::size_t i = 0; i < odp_counters; i++) {
+  char text[tpt::OdpStats::text_bytes];
+  tpt::OdpStats::write_text(text, 0);
+  for (std::size_t i = 0; i < tpt::odp_counters; i++) {
     if (!files.make(tree, path_of(tree, d, i), text, sizeof(text))) return false;
   }
-  const std::string also =
-      tree + "/" + standard_folder(d) + "/" + odp_counter_name(OdpCounter::num_prefetches_handled);
-  return ::symlink(file_name(OdpCounter::num_prefetches_handled).c_str(), also.c_str()) == 0;
+  const std::string also = tree + "/" + standard_folder(d) + "/" +
+                           tpt::odp_counter_name(tpt::OdpCounter::num_prefetches_handled);
+  return ::symlink(file_name(tpt::OdpCounter::num_prefetches_handled).c_str(), also.c_str()) == 0;
 }
 
 void remove(MappedFiles& files, const std::string& tree, const DeviceConfig& d) noexcept {
   files.remove(tree, values_file(d));
-  for (std::size_t i = 0; i < odp_counters; i++) files.remove(tree, path_of(tree, d, i));
+  for (std::size_t i = 0; i < tpt::odp_counters; i++) files.remove(tree, path_of(tree, d, i));
   const std::string debug = tree + "/" + debug_folder(tree, d);
   ::rmdir((debug + "/odp_stats").c_str());
   ::rmdir(debug.c_str());
 }
 
-void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
-  void* values = map_file(tree, values_file(d), sizeof(OdpValues));
+void connect(hca::Hca& hca, const std::string& tree, const DeviceConfig& d) {
+  void* values = map_file(tree, values_file(d), sizeof(tpt::OdpValues));
   if (values == nullptr) return;
-  std::array<char*, odp_counters> texts{};
-  for (std::size_t i = 0; i < odp_counters; i++)
-    texts[i] = static_cast<char*>(map_file(tree, path_of(tree, d, i), OdpStats::text_bytes));
+  std::array<char*, tpt::odp_counters> texts{};
+  for (std::size_t i = 0; i < tpt::odp_counters; i++)
+    texts[i] = static_cast<char*>(map_file(tree, path_of(tree, d, i), tpt::OdpStats::text_bytes));
   const LockGuard guard(hca.lock);
-  hca.paging.stats().use(*static_cast<OdpValues*>(values), texts);
+  hca.paging.stats().use(*static_cast<tpt::OdpValues*>(values), texts);
 }
 
-}  // namespace kilim::vhca::odp_files
+}  // namespace kilim::vhca::entry::odp_files

@@ -9,10 +9,13 @@
 
 #include "vhca/entry/config.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
+struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::entry {
 
 class MappedFiles;
-struct Hca;
 
 namespace odp_files {
 
@@ -21,8 +24,8 @@ bool write(MappedFiles&, const std::string& tree, const DeviceConfig&);
 void remove(MappedFiles&, const std::string& tree, const DeviceConfig&) noexcept;
 
 // From now on the adapter counts there. Where the files are missing it counts for itself.
-void connect(Hca&, const std::string& tree, const DeviceConfig&);
+void connect(hca::Hca&, const std::string& tree, const DeviceConfig&);
 
 }  // namespace odp_files
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

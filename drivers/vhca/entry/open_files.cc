@@ -16,7 +16,7 @@
 
 #include "vhca/entry/raw.hh"
 
-namespace kilim::vhca::open_files {
+namespace kilim::vhca::entry::open_files {
 namespace {
 
 constexpr std::size_t max_open = 1024;
@@ -98,8 +98,8 @@ int close_and_look(OpenFile& open, int fd, bool& last) noexcept {
 
 // Frees the slot, which nobody uses any more.
 void free_slot(OpenFile& open) noexcept {
-  DeviceFile* file = open.file;
-  CmFile* cm = open.cm;
+  uverbs::DeviceFile* file = open.file;
+  rdmacm::CmFile* cm = open.cm;
   open.cm = nullptr;
   open.file = nullptr;
   open.taken.store(false, std::memory_order_release);
@@ -143,7 +143,7 @@ OpenFile* claim_slot() noexcept {
 
 }  // namespace
 
-int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
+int add(std::unique_ptr<uverbs::DeviceFile> file, Instance* instance, Device* device,
         bool close_on_exec) noexcept {
   const int fd = static_cast<int>(::syscall(
       SYS_memfd_create, "kilim-uverbs", MFD_ALLOW_SEALING | (close_on_exec ? MFD_CLOEXEC : 0u)));
@@ -165,7 +165,7 @@ int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
   return fd;
 }
 
-int add_cm(std::unique_ptr<CmFile> file, Fd fd) noexcept {
+int add_cm(std::unique_ptr<rdmacm::CmFile> file, Fd fd) noexcept {
   struct stat st;
   OpenFile* slot = raw::file_stat(fd.get(), &st) == 0 ? claim_slot() : nullptr;
   if (slot == nullptr) return -EMFILE;
@@ -237,4 +237,4 @@ void after_fork_in_child() noexcept {
   }
 }
 
-}  // namespace kilim::vhca::open_files
+}  // namespace kilim::vhca::entry::open_files

@@ -18,7 +18,7 @@
 #include "vhca/rdmacm/cm_file.hh"
 #include "vhca/uverbs/device_file.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class Instance;
 class Device;
@@ -33,8 +33,8 @@ struct OpenFile {
   // kernel's files do (fput()).
   std::atomic<bool> ending{false};
   int own = -1;  // a descriptor of ours on the same file, which is none of the client's; -1: none
-  DeviceFile* file = nullptr;  // of a device, or
-  CmFile* cm = nullptr;        // of rdma_cm, which belongs to no device
+  uverbs::DeviceFile* file = nullptr;  // of a device, or
+  rdmacm::CmFile* cm = nullptr;        // of rdma_cm, which belongs to no device
   Instance* instance = nullptr;
   Device* device = nullptr;
 };
@@ -43,11 +43,11 @@ namespace open_files {
 
 // Makes a descriptor for a new open, which keeps `file`. Negative errno: EMFILE and what
 // memfd_create answers.
-int add(std::unique_ptr<DeviceFile> file, Instance* instance, Device* device,
+int add(std::unique_ptr<uverbs::DeviceFile> file, Instance* instance, Device* device,
         bool close_on_exec) noexcept;
 
 // The same of rdma_cm; `fd` becomes the table's until it is closed. EMFILE.
-int add_cm(std::unique_ptr<CmFile> file, Fd fd) noexcept;
+int add_cm(std::unique_ptr<rdmacm::CmFile> file, Fd fd) noexcept;
 
 // The open behind `fd`, held until release(); null: not ours. errno is kept.
 OpenFile* acquire(int fd) noexcept;
@@ -87,4 +87,4 @@ class OpenFileRef {
   OpenFile* open_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -13,7 +13,7 @@
 #include "vhca/entry/instance.hh"
 #include "vhca/entry/open_files.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr std::size_t max_contexts = 256;
@@ -169,4 +169,4 @@ ibv_cq_ex* hook_polls(ibv_cq_ex* cq) noexcept {
   return cq;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

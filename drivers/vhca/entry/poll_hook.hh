@@ -8,11 +8,11 @@
 
 #include <infiniband/verbs.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // Any context: one of another device is left alone. Null is passed through, errno kept.
 ibv_context* hook_polls(ibv_context* context) noexcept;
 // A queue of any context, made by another way than ibv_create_cq_ex (mlx5dv_create_cq).
 ibv_cq_ex* hook_polls(ibv_cq_ex* cq) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

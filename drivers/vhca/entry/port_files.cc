@@ -16,7 +16,7 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/tpt/odp_stats.hh"
 
-namespace kilim::vhca::port_files {
+namespace kilim::vhca::entry::port_files {
 
 namespace {
 
@@ -46,8 +46,8 @@ bool write(MappedFiles& files, const std::string& tree, const DeviceConfig& d) {
   const std::string folder = tree + "/" + counters_folder(d);
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) return false;
   const Sums zeroes{};
-  char text[OdpStats::text_bytes];
-  OdpStats::write_text(text, 0);
+  char text[tpt::OdpStats::text_bytes];
+  tpt::OdpStats::write_text(text, 0);
   for (std::size_t i = 0; i < counts; i++)
     if (!files.make(tree, text_file(d, i), text, sizeof(text))) return false;
   return files.make(tree, sums_file(d), &zeroes, sizeof(zeroes));
@@ -58,18 +58,18 @@ void remove(MappedFiles& files, const std::string& tree, const DeviceConfig& d) 
   for (std::size_t i = 0; i < counts; i++) files.remove(tree, text_file(d, i));
 }
 
-void connect(Hca& hca, const std::string& tree, const DeviceConfig& d) {
+void connect(hca::Hca& hca, const std::string& tree, const DeviceConfig& d) {
   auto* sums = static_cast<Sums*>(map_file(tree, sums_file(d), sizeof(Sums)));
   if (sums == nullptr) return;
   for (std::size_t i = 0; i < counts; i++) {
-    void* text = map_file(tree, text_file(d, i), OdpStats::text_bytes);
+    void* text = map_file(tree, text_file(d, i), tpt::OdpStats::text_bytes);
     if (text == nullptr) continue;
     const LockGuard guard(hca.lock);
     if (i == 0)
-      show_out_of_buffer(hca, (*sums)[i], static_cast<char*>(text));
+      hca::show_out_of_buffer(hca, (*sums)[i], static_cast<char*>(text));
     else
-      show_losses(hca, i - 1, (*sums)[i], static_cast<char*>(text));
+      hca::show_losses(hca, i - 1, (*sums)[i], static_cast<char*>(text));
   }
 }
 
-}  // namespace kilim::vhca::port_files
+}  // namespace kilim::vhca::entry::port_files

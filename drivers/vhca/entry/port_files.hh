@@ -10,10 +10,13 @@
 
 #include "vhca/entry/config.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
+struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::entry {
 
 class MappedFiles;
-struct Hca;
 
 namespace port_files {
 
@@ -23,8 +26,8 @@ bool write(MappedFiles&, const std::string& tree, const DeviceConfig&);
 void remove(MappedFiles&, const std::string& tree, const DeviceConfig&) noexcept;
 
 // From now on the adapter counts there too. Where the files are missing it counts for itself.
-void connect(Hca&, const std::string& tree, const DeviceConfig&);
+void connect(hca::Hca&, const std::string& tree, const DeviceConfig&);
 
 }  // namespace port_files
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

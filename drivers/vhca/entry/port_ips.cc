@@ -14,7 +14,7 @@
 #include "vhca/core/address.hh"
 #include "vhca/wire/make.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 namespace {
 
@@ -73,10 +73,10 @@ std::vector<PortIp> ips_of(const DeviceSpec& config) {
     return list;
   }
   const std::string& wire = config.wires.front();
-  for (const std::string& text : ips_of_wire(wire)) {
+  for (const std::string& text : wire::ips_of_wire(wire)) {
     if (std::optional<PortIp> ip = parse_port_ip(text)) add(list, *ip);
   }
-  add_of_interface(list, interface_of_wire(wire));
+  add_of_interface(list, wire::interface_of_wire(wire));
   add_of_interface(list, config.netdev);
   return list;
 }
@@ -91,4 +91,4 @@ std::string following_ip(const std::string& text, uint32_t k) {
   return std::string(word) + "/" + std::to_string(ip->prefix - (four ? 96 : 0));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -11,7 +11,7 @@
 #include "vhca/core/port_ip.hh"
 #include "vhca/entry/attach.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // No two are the same; at most as many as a port takes, the named ones first.
 std::vector<PortIp> ips_of(const DeviceSpec& config);
@@ -19,4 +19,4 @@ std::vector<PortIp> ips_of(const DeviceSpec& config);
 // The k-th next one's, as its last byte says: for equal devices in a row.
 std::string following_ip(const std::string& text, uint32_t k);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

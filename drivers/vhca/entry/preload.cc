@@ -32,7 +32,7 @@
 #include "vhca/memory/dma_guard.hh"
 #include "vhca/rdmacm/cm_file.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 void add_launched_devices() {
@@ -78,7 +78,7 @@ std::size_t poll_device(void* device, std::size_t budget) {
 
 int set_device_lint(void* device, const char* mode) {
   Instance* instance = static_cast<Device*>(device)->live();
-  const Result<LintMode> found = find_lint_mode(mode);
+  const Result<lint::LintMode> found = lint::find_lint_mode(mode);
   if (instance == nullptr || !found.ok()) return EINVAL;
   const LockGuard guard(instance->hca().lock);
   instance->hca().set_lint(*found);
@@ -89,8 +89,8 @@ int set_device_mtu(void* device, uint32_t port, uint32_t mtu) {
   Instance* instance = static_cast<Device*>(device)->live();
   if (instance == nullptr) return EINVAL;
   const LockGuard guard(instance->hca().lock);
-  if (!has_port(instance->hca(), port)) return EINVAL;
-  set_mtu(instance->hca(), port, mtu);
+  if (!hca::has_port(instance->hca(), port)) return EINVAL;
+  hca::set_mtu(instance->hca(), port, mtu);
   return 0;
 }
 
@@ -101,9 +101,10 @@ void check_environment_once() noexcept {
   pthread_once(&once, &add_launched_devices);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry
 
 using namespace kilim::vhca;
+using namespace kilim::vhca::entry;
 
 KILIM_INTERPOSED const KilimVhcaLaunched* kilim_vhca_launched() {
   static constexpr KilimVhcaLaunched table{3, &find_device, &poll_device, &set_device_lint,
@@ -180,7 +181,7 @@ KILIM_INTERPOSED void _Exit(int status) {
 
 KILIM_INTERPOSED int sigaction(int sig, const struct sigaction* act, struct sigaction* old) {
   if ((sig == SIGSEGV || sig == SIGBUS) && device_is_open()) {
-    return dma::client_sigaction(sig, act, old);
+    return memory::dma::client_sigaction(sig, act, old);
   }
   const auto libc = next_by_name(&sigaction, "sigaction", nullptr);
   return libc(sig, act, old);
@@ -192,7 +193,7 @@ KILIM_INTERPOSED sighandler_t signal(int sig, sighandler_t handler) {
     std::memset(&act, 0, sizeof(act));
     act.sa_handler = handler;
     act.sa_flags = SA_RESTART;
-    return dma::client_sigaction(sig, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
+    return memory::dma::client_sigaction(sig, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
   }
   const auto libc = next_by_name(&signal, "signal", nullptr);
   return libc(sig, handler);

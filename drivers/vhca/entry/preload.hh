@@ -8,9 +8,9 @@
 // Interposed functions are the only visible ones.
 #define KILIM_INTERPOSED extern "C" __attribute__((visibility("default")))
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // Makes the launched devices known, at its first call. Any thread.
 void check_environment_once() noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

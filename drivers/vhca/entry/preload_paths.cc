@@ -13,7 +13,7 @@
 #include "vhca/entry/preload.hh"
 #include "vhca/entry/raw.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 // The first of these paths makes the devices known; nothing before it costs more than a comparison.
@@ -82,9 +82,10 @@ int versioned_file_stat_by(int version, int fd, struct stat* st) noexcept {
 }
 
 }  // namespace
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry
 
 using namespace kilim::vhca;
+using namespace kilim::vhca::entry;
 
 KILIM_INTERPOSED int open(const char* path, int flags, ...) {
   va_list arguments;

@@ -25,7 +25,7 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/memory/valgrind.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr uint64_t second_ns = 1'000'000'000;
@@ -88,7 +88,7 @@ void ask_for_short_slices() noexcept {
 
 bool ProgressThread::start() noexcept {
   if (!wake_.open() || !guard_.open()) return false;
-  if (under_valgrind()) {
+  if (memory::under_valgrind()) {
     timed_.store(true, std::memory_order_relaxed);
   } else if (const char* why = protect_.open(); why != nullptr) {
     timed_.store(true, std::memory_order_relaxed);
@@ -240,7 +240,7 @@ void ProgressThread::let_stores_go() noexcept {
 void ProgressThread::keep_reserve() noexcept {
   if (memory_reserve::fill() || !memory_reserve::exhausted()) return;
   hca_.lock.lock();
-  if (!hca_.context.dead) die(hca_);
+  if (!hca_.context.dead) hca::die(hca_);
   hca_.lock.unlock();
 }
 
@@ -355,4 +355,4 @@ void ProgressThread::after_fork_in_child() noexcept {
   asleep_.store(false, std::memory_order_relaxed);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

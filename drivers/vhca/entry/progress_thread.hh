@@ -21,9 +21,11 @@
 #include "vhca/entry/wire_guard.hh"
 #include "vhca/entry/write_protect.hh"
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::hca {
 struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::entry {
 
 // What the thread has done since it began.
 struct ProgressCounts {
@@ -42,7 +44,7 @@ class ProgressThread {
   // Looks for a store that was let go on and has not come, after which doorbells trap again.
   static constexpr uint32_t store_looks = 6;
 
-  explicit ProgressThread(Hca& hca) noexcept : hca_(hca), guard_(hca) {}
+  explicit ProgressThread(hca::Hca& hca) noexcept : hca_(hca), guard_(hca) {}
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
@@ -93,7 +95,7 @@ class ProgressThread {
     count.store(count.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
 
-  Hca& hca_;
+  hca::Hca& hca_;
   WriteProtect protect_;
   WakePipe wake_;
   bool wake_lost_ = false;  // the client has closed it
@@ -112,4 +114,4 @@ class ProgressThread {
   std::vector<pollfd> waited_;  // room for poll(2), kept
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

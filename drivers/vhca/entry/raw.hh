@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace kilim::vhca::raw {
+namespace kilim::vhca::entry::raw {
 
 inline int open(const char* path, int flags, mode_t mode) noexcept {
   return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
@@ -67,4 +67,4 @@ inline int close(int fd) noexcept {
   return static_cast<int>(::syscall(SYS_close, fd));
 }
 
-}  // namespace kilim::vhca::raw
+}  // namespace kilim::vhca::entry::raw

@@ -23,7 +23,7 @@
 #include "vhca/entry/calls.hh"
 #include "vhca/entry/got.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 namespace {
 
@@ -153,4 +153,4 @@ Status redirect_libraries() {
   return Done{};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

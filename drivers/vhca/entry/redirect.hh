@@ -5,7 +5,7 @@
 
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 // Loads the libraries that are not there yet, and changes their GOT entries. Again after another
 // one: what has been redirected stays so. ENOENT: one of them cannot be loaded; EPERM: its GOT
@@ -16,4 +16,4 @@ Status redirect_libraries();
 // has no name of ours in front there.
 void redirect_rdmacm() noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

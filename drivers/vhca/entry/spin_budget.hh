@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class SpinBudget {
  public:
@@ -64,4 +64,4 @@ class SpinBudgets {
   bool behind_doorbell_ = false;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

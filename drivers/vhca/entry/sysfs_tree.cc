@@ -23,7 +23,7 @@
 #include "vhca/entry/raw.hh"
 #include "vhca/entry/tree_folders.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr const char* classes[] = {"infiniband_verbs", "infiniband"};
@@ -281,4 +281,4 @@ void SysfsTree::erase() noexcept {
   lock_.reset();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

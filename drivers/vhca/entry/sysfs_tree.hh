@@ -14,7 +14,7 @@
 #include "vhca/entry/config.hh"
 #include "vhca/entry/mapped_file.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class SysfsTree {
  public:
@@ -46,4 +46,4 @@ class SysfsTree {
   uint32_t first_free_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

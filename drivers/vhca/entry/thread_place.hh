@@ -10,7 +10,7 @@
 
 #include <sched.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class ThreadPlace {
  public:
@@ -68,4 +68,4 @@ class ThreadPlace {
   bool stopped_ = true;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

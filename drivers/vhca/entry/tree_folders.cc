@@ -17,7 +17,7 @@
 #include "kilim/detail/base/fd.hh"
 #include "vhca/entry/raw.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 namespace {
 
@@ -105,4 +105,4 @@ void sweep(const std::string& base) {
   ::closedir(dir);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 inline constexpr const char* tree_prefix = "kilim-vhca.";  // of a folder's name
 
@@ -31,4 +31,4 @@ void sweep(const std::string& base);
 // process from a later one of its number.
 unsigned long long start_of(pid_t pid);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -10,7 +10,7 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 bool WireGuard::open() noexcept {
   asked_.reserve(64);
@@ -79,7 +79,7 @@ void WireGuard::hush() noexcept {
   for (const int fd : watched_) change(EPOLL_CTL_MOD, fd, 0);
   uint64_t none = 0;
   ask_wires(none);
-  for (const EthPort& port : hca_.eth.ports)
+  for (const ethernet::EthPort& port : hca_.eth.ports)
     if (port.wire != nullptr) (void)port.wire->peek();
   state_.store(State::hushed, std::memory_order_relaxed);
 }
@@ -103,4 +103,4 @@ void WireGuard::after_fork_in_child() noexcept {
   state_.store(State::off, std::memory_order_relaxed);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

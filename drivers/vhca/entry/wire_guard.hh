@@ -14,13 +14,15 @@
 #include "kilim/detail/base/fd.hh"
 #include "vhca/entry/guard_policy.hh"
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::hca {
 struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::entry {
 
 class WireGuard {
  public:
-  explicit WireGuard(Hca& hca) noexcept : hca_(hca) {}
+  explicit WireGuard(hca::Hca& hca) noexcept : hca_(hca) {}
   WireGuard(const WireGuard&) = delete;
   WireGuard& operator=(const WireGuard&) = delete;
 
@@ -65,7 +67,7 @@ class WireGuard {
   void arm() noexcept;
   bool change(int what, int fd, uint32_t events) noexcept;
 
-  Hca& hca_;
+  hca::Hca& hca_;
   Fd events_;  // an epoll(7) of the wires; its registrations change with the adapter's lock held
   std::atomic<State> state_{State::off};
   std::atomic<bool> arm_next_{false};  // prepare() arms although clients polled in vain
@@ -74,4 +76,4 @@ class WireGuard {
   std::vector<int> asked_, watched_;  // the wires' answers, and what is registered
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -14,7 +14,7 @@
 
 #include "vhca/entry/raw.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 namespace {
 
 constexpr unsigned user_mode_only = 1;  // UFFD_USER_MODE_ONLY
@@ -110,4 +110,4 @@ void WriteProtect::after_fork_in_child() noexcept {
   ranges_.clear();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -12,7 +12,7 @@
 
 #include "vhca/core/own_fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::entry {
 
 class WriteProtect {
  public:
@@ -64,4 +64,4 @@ class WriteProtect {
   std::vector<Range> ranges_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::entry

@@ -13,7 +13,7 @@
 #include "vhca/wire/port_netdev.hh"
 #include "vhca/wq/cqe_writer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 constexpr uint64_t pause_look_ns =
@@ -21,14 +21,14 @@ constexpr uint64_t pause_look_ns =
 constexpr uint32_t unplugged_mtu = 9000;
 constexpr uint32_t egress_rule = 1u << 31;  // of the numbers of rules
 
-KernelRules* kernel_of(const EthPort& port) noexcept {
+wire::KernelRules* kernel_of(const EthPort& port) noexcept {
   return port.wire != nullptr ? port.wire->kernel_rules() : nullptr;
 }
 
 // The wire's kernel does not see what the rule takes, if the wire was asked for that. A sniffer
 // takes nothing; what a flow table further on takes is not known here.
-void tell_kernel(EthPort& port, const Qp* qp, const FlowSpec& spec, uint32_t rule) {
-  KernelRules* kernel = kernel_of(port);
+void tell_kernel(EthPort& port, const wq::Qp* qp, const FlowSpec& spec, uint32_t rule) {
+  wire::KernelRules* kernel = kernel_of(port);
   if (kernel == nullptr || spec.type == FlowSpec::Type::sniffer) return;
   if (qp != nullptr && qp->table != nullptr)
     return kernel->cannot_say("it leads to a flow table beyond the port's own");
@@ -55,12 +55,12 @@ EthPort& eth_port(EthState& eth, uint32_t port) noexcept {
   return eth.ports[port >= 1 && port <= eth.ports.size() ? port - 1 : 0];
 }
 
-void eth_open(EthState& eth, std::span<Wire* const> wires) {
+void eth_open(EthState& eth, std::span<wire::Wire* const> wires) {
   eth.ports.resize(std::max<std::size_t>(wires.size(), 1));
-  std::size_t longest = max_frame(unplugged_mtu);
+  std::size_t longest = wire::max_frame(unplugged_mtu);
   for (std::size_t i = 0; i < wires.size(); ++i) {
     eth.ports[i].wire = wires[i];
-    if (wires[i] != nullptr) longest = std::max(longest, max_frame(wires[i]->mtu()));
+    if (wires[i] != nullptr) longest = std::max(longest, wire::max_frame(wires[i]->mtu()));
   }
   eth.frame.resize(longest);
   eth.shaped.resize(longest + ether_fcs_bytes);
@@ -74,7 +74,7 @@ void make_room(EthState& eth) {
 
 }  // namespace
 
-Result<uint32_t> eth_create_flow(EthState& eth, Qp* qp, const FlowSpec& spec) {
+Result<uint32_t> eth_create_flow(EthState& eth, wq::Qp* qp, const FlowSpec& spec) {
   if (qp != nullptr && qp->type != QpType::raw_packet) {
     return Error{EINVAL, "a flow rule leads to a raw packet queue only"};
   }
@@ -104,19 +104,19 @@ int eth_destroy_flow(EthState& eth, uint32_t rule) {
     return rc;
   }
   port.rules_ns = clock_ns();
-  if (KernelRules* kernel = kernel_of(port)) kernel->remove(rule);
+  if (wire::KernelRules* kernel = kernel_of(port)) kernel->remove(rule);
   return port.steering.remove(rule);
 }
 
 void eth_set_mtu(EthState& eth, uint32_t port, uint32_t mtu) noexcept {
-  eth_port(eth, port).longest_in = mtu == 0 ? SIZE_MAX : max_frame(mtu);
+  eth_port(eth, port).longest_in = mtu == 0 ? SIZE_MAX : wire::max_frame(mtu);
 }
 
 void eth_use_soft(EthState& eth) {
   eth.soft->use(eth.frame.size() + Prepend::most);
 }
 
-int eth_detach_qp(EthState& eth, Qp& qp) {
+int eth_detach_qp(EthState& eth, wq::Qp& qp) {
   for (const EthPort& port : eth.ports) {
     if (port.steering.uses(&qp) || port.egress.uses(&qp)) return -EBUSY;
   }
@@ -124,15 +124,15 @@ int eth_detach_qp(EthState& eth, Qp& qp) {
 }
 
 // Nothing is taken back from a client: it has read no entry of this queue, and will read none.
-void eth_give_back(EthState& eth, const Qp& qp) noexcept {
+void eth_give_back(EthState& eth, const wq::Qp& qp) noexcept {
   EthPort& port = eth_port(eth, 1);
   Unread& u = port.unread;
   if (!u.marked || qp.recv_cq == nullptr || qp.rq.wqes == 0) return;
   if (qp.recv_cq->users != (qp.send_cq == qp.recv_cq ? 2u : 1u)) return;
-  Cq& cq = *qp.recv_cq;
+  wq::Cq& cq = *qp.recv_cq;
   if (cq.producer + cq.held == 0) return;
   const uint64_t given = completions_of(port.counters) - u.base;
-  u.marked = !client_has_read(cq);
+  u.marked = !wq::client_has_read(cq);
   u.returned += cq.producer + cq.held;
   if (!u.marked || u.returned != given || !port.wire->rewind()) return;
   port.counters.rx_returned += given;
@@ -161,7 +161,7 @@ PortCounters eth_port_counters(EthState& eth, uint32_t number) noexcept {
   EthPort& port = eth.ports[number - 1];
   PortCounters c = port.counters;
   if (port.wire != nullptr) {
-    const WireCounters& w = port.wire->counters();
+    const wire::WireCounters& w = port.wire->counters();
     c.wire_rx_drops = w.rx_kernel_drops;
     c.wire_rx_malformed = w.rx_malformed;
     c.wire_rx_too_short = w.rx_too_short;
@@ -172,4 +172,4 @@ PortCounters eth_port_counters(EthState& eth, uint32_t number) noexcept {
   return c;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -10,7 +10,7 @@
 #include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/state.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 enum class Delivered : uint8_t { yes, no_wqe, too_long, queue_down };
 
@@ -32,4 +32,4 @@ Delivered deliver(EthState&, FlowTarget to, std::span<const std::byte> frame,
 // taken: what another queue gets as well is a copy.
 void count_delivered(EthPort&, Delivered, uint64_t frames, uint64_t bytes, bool& first) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -14,7 +14,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/prm/cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace ipv4_frame {
 
@@ -226,4 +226,4 @@ class SameShape {
   __m128i in_record_[3]{};  // of its record in a ring
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

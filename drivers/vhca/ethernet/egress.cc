@@ -9,23 +9,23 @@
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // Lengths and IPv4's sum are the device's to write (rdma-core tests/test_mlx5_flow.py,
 // test_tx_packet_reformat(); DPDK mlx5_flow_dv.c, flow_dv_convert_encap_data(), which leaves them
 // 0). `head`: bytes of the headers in front.
 void finish_headers(std::span<std::byte> frame, std::size_t head) noexcept {
   constexpr uint8_t carries_udp = 17;
-  const PacketView where = parse_packet(frame.first(head));
+  const wire::PacketView where = wire::parse_packet(frame.first(head));
   const std::size_t bytes = frame.size() - where.l3_at;
   if (where.ether_type == 0x0800 && head >= where.l3_at + 20)
-    put_be<uint16_t>(frame, where.l3_at + 2, static_cast<uint16_t>(bytes));
+    wire::put_be<uint16_t>(frame, where.l3_at + 2, static_cast<uint16_t>(bytes));
   if (where.ether_type == 0x86dd && head >= where.l3_at + 40)
-    put_be<uint16_t>(frame, where.l3_at + 4, static_cast<uint16_t>(bytes - 40));
-  const PacketView v = parse_packet(frame);
-  if (v.l3 != L3::none && v.protocol == carries_udp && v.l4_at + 8 <= head)
-    put_be<uint16_t>(frame, v.l4_at + 4, static_cast<uint16_t>(frame.size() - v.l4_at));
-  write_l3_checksum(frame, v);
+    wire::put_be<uint16_t>(frame, where.l3_at + 4, static_cast<uint16_t>(bytes - 40));
+  const wire::PacketView v = wire::parse_packet(frame);
+  if (v.l3 != wire::L3::none && v.protocol == carries_udp && v.l4_at + 8 <= head)
+    wire::put_be<uint16_t>(frame, v.l4_at + 4, static_cast<uint16_t>(frame.size() - v.l4_at));
+  wire::write_l3_checksum(frame, v);
 }
 
 namespace {
@@ -48,7 +48,7 @@ std::span<const std::byte> change_frame(EthState& eth, const Steering& rules,
 }
 
 // What tables beyond the port's own make of it.
-std::span<const std::byte> leave_by_tables(SoftSteering& soft, const Qp& from, FlowTarget to,
+std::span<const std::byte> leave_by_tables(SoftSteering& soft, const wq::Qp& from, FlowTarget to,
                                            std::span<const std::byte> frame) noexcept {
   const std::span<const Arrival> ends = soft.walk(*to.qp->table, to, from.qpn.value(), frame);
   if (ends.empty()) soft.count(true);
@@ -57,7 +57,7 @@ std::span<const std::byte> leave_by_tables(SoftSteering& soft, const Qp& from, F
 
 }  // namespace
 
-std::span<const std::byte> eth_leave(EthState& eth, EthPort& port, const Qp& from,
+std::span<const std::byte> eth_leave(EthState& eth, EthPort& port, const wq::Qp& from,
                                      std::span<const std::byte> frame) noexcept {
   const std::span<const FlowTarget> to = port.egress.match(frame);
   if (eth.soft) eth.soft->begin(true);
@@ -71,4 +71,4 @@ std::span<const std::byte> eth_leave(EthState& eth, EthPort& port, const Qp& fro
   return leave_by_tables(*eth.soft, from, to[0], frame);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -9,7 +9,7 @@
 #include "kilim/prm/eth_seg.hh"
 #include "vhca/core/profile.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // As it lies in the WQE, which is little endian here; the last two bytes, a length of segments, do
 // not matter.
@@ -47,4 +47,4 @@ constexpr bool is_offered(const Profile& p, EthAsk ask) noexcept {
   return p.tunnels || !ask.has(prm::eth::l3_inner_csum | prm::eth::l4_inner_csum);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

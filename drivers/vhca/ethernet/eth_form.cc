@@ -8,7 +8,7 @@
 
 #include "kilim/prm/eth_seg.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -37,7 +37,7 @@ bool has_beginning(const Profile& p, const EthForm& form) noexcept {
          form.head.size() >= std::min(l2_bytes, form.head.size() + form.data.total);
 }
 
-bool read_form(const EngineContext& context, const SendWqe& wqe, EthForm& form) noexcept {
+bool read_form(const wq::EngineContext& context, const wq::SendWqe& wqe, EthForm& form) noexcept {
   const std::span<const std::byte> body = wqe.body();
   constexpr std::size_t in_segment = sizeof(prm::EthSeg::inline_hdr_start);
   constexpr std::size_t head_at = offsetof(prm::EthSeg, inline_hdr_start);
@@ -58,7 +58,7 @@ bool read_form(const EngineContext& context, const SendWqe& wqe, EthForm& form) 
   const std::size_t behind = sizeof(seg) + (spill + 15) / 16 * 16;
   if (behind > body.size()) return false;
   form.head = body.subspan(head_at, inlined);
-  return decode_data(body, behind, form.data);
+  return wq::decode_data(body, behind, form.data);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

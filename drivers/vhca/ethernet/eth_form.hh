@@ -11,18 +11,18 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 struct EthForm {
   std::span<const std::byte> head;  // of the frame, as it lies in the WQE
   EthAsk ask;
   uint16_t mss = 0;
   uint32_t tag = 0;  // type and TCI of a VLAN tag to put in; 0: none
-  DataList data;
+  wq::DataList data;
 };
 // False: it cannot be read, or asks for what the profile does not offer.
-bool read_form(const EngineContext&, const SendWqe&, EthForm&) noexcept;
+bool read_form(const wq::EngineContext&, const wq::SendWqe&, EthForm&) noexcept;
 // Whether the frame's beginning is in the WQE, where the profile wants it there.
 bool has_beginning(const Profile&, const EthForm&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -11,7 +11,7 @@
 #include "vhca/core/object_table.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 class FlowCounters {
  public:
@@ -68,4 +68,4 @@ class FlowCounters {
   uint32_t in_bulks_ = 0;                             // counters
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -12,9 +12,11 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::wq {
 struct Qp;
+}  // namespace kilim::vhca::wq
+
+namespace kilim::vhca::ethernet {
 
 // What rules of Reach::kind (steering.hh) ask of a frame beyond addresses and type, as one number:
 // IP version and protocol, as parse_packet() finds them in a packet that is no fragment. 0: a
@@ -49,7 +51,7 @@ struct FlowMemo {
   std::array<std::byte, 14> header{};
   uint32_t kind = 0;     // no_kind where no rule asks for it
   uint64_t version = 0;  // of the rules; 0: nothing is remembered
-  Qp* qp = nullptr;      // the only queue that gets it
+  wq::Qp* qp = nullptr;  // the only queue that gets it
 
   static constexpr uint32_t no_kind = 1;
   // Addresses and type, in two loads that overlap.
@@ -75,4 +77,4 @@ struct FlowMemos {
   }
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -9,7 +9,7 @@
 
 #include "vhca/ethernet/describe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // How the bytes that the upper layer's checksum covers are added up: 16 at a time, and the last 1
 // to 16 of them as two words, of which the first counts where there are more than eight.
@@ -140,4 +140,4 @@ struct ShortCovered {
 // What a completion says of such a frame where sums_are_right(): hds_ip_ext.
 inline constexpr uint8_t all_sums_ok = prm::cqe::l2_ok | prm::cqe::l3_ok | prm::cqe::l4_ok;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -13,7 +13,7 @@
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -28,12 +28,12 @@ void insert_tag(std::byte* frame, uint32_t tag) noexcept {
 }
 
 // The frame in eth.frame: what lies in the WQE, then the data segments through their keys.
-Verdict put_together(EthState& eth, const Qp& qp, const FrameParts& parts) noexcept {
+Verdict put_together(EthState& eth, const wq::Qp& qp, const FrameParts& parts) noexcept {
   std::byte* to = eth.frame.data() + (parts.tag != 0 ? sizeof(parts.tag) : 0);
   std::copy(parts.head.begin(), parts.head.end(), to);
-  SegmentList from{parts.segments, {qp.spec.pd, qp.qpn.value(), prm::mkey::local_read}};
-  Transfer t =
-      gather_bytes(eth.context->translator, from, to + parts.head.size(), parts.segment_bytes);
+  tpt::SegmentList from{parts.segments, {qp.spec.pd, qp.qpn.value(), prm::mkey::local_read}};
+  tpt::Transfer t =
+      tpt::gather_bytes(eth.context->translator, from, to + parts.head.size(), parts.segment_bytes);
   if (!t.ok()) return refuse_packet(Syndrome::local_prot, t.source.hardware);
   eth.context->journal->translated(parts.segments.empty() ? 0 : parts.segments[0].key, t.pieces,
                                    parts.segment_bytes);
@@ -43,7 +43,7 @@ Verdict put_together(EthState& eth, const Qp& qp, const FrameParts& parts) noexc
 }
 
 // Of a frame that neither the wire nor another client takes.
-void count_lost(EthState& eth, const Qp& qp, EthPort& port, uint32_t bytes) noexcept {
+void count_lost(EthState& eth, const wq::Qp& qp, EthPort& port, uint32_t bytes) noexcept {
   port.counters.tx_drops++;
   eth.context->journal->frame_drop(qp.attr.port, bytes,
                                    port.wire != nullptr ? "not for this wire" : "no wire");
@@ -52,24 +52,24 @@ void count_lost(EthState& eth, const Qp& qp, EthPort& port, uint32_t bytes) noex
 }  // namespace
 
 std::size_t longest_frame(const EthState& eth, const EthPort& port) noexcept {
-  return port.wire != nullptr ? std::min(max_frame(port.wire->mtu()), eth.frame.size())
+  return port.wire != nullptr ? std::min(wire::max_frame(port.wire->mtu()), eth.frame.size())
                               : eth.frame.size();
 }
 
 void write_checksums(std::span<std::byte> frame, EthAsk ask) noexcept {
   if (ask.checksums() == 0) return;
-  const PacketView outer = find_outer(frame, ask);
-  const PacketView inner = find_inner(frame, outer, ask);
-  if (ask.has(prm::eth::l3_inner_csum)) write_l3_checksum(frame, inner);
-  if (ask.has(prm::eth::l4_inner_csum)) write_l4_checksum(frame, inner);
-  if (ask.has(prm::eth::l3_csum)) write_l3_checksum(frame, outer);
-  if (ask.has(prm::eth::l4_csum)) write_l4_checksum(frame, outer);
+  const wire::PacketView outer = find_outer(frame, ask);
+  const wire::PacketView inner = find_inner(frame, outer, ask);
+  if (ask.has(prm::eth::l3_inner_csum)) wire::write_l3_checksum(frame, inner);
+  if (ask.has(prm::eth::l4_inner_csum)) wire::write_l4_checksum(frame, inner);
+  if (ask.has(prm::eth::l3_csum)) wire::write_l3_checksum(frame, outer);
+  if (ask.has(prm::eth::l4_csum)) wire::write_l4_checksum(frame, outer);
 }
 
-Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
+Verdict send_frame(EthState& eth, wq::Qp& qp, const FrameParts& parts) noexcept {
   EthPort& port = eth_port(eth, qp.attr.port);
   const uint64_t bytes = parts.bytes();
-  if (parts.head.size() + parts.segment_bytes < ether_header_bytes ||
+  if (parts.head.size() + parts.segment_bytes < wire::ether_header_bytes ||
       bytes > longest_frame(eth, port))
     return refuse_packet(Syndrome::local_length);
   if (Verdict v = put_together(eth, qp, parts); !v.ok()) return v;
@@ -83,13 +83,13 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
       return {};
     }
   }
-  Wire::Sent sent = port.wire != nullptr ? port.wire->send(frame) : Wire::Sent::refused;
-  if (sent == Wire::Sent::busy) {
+  wire::Wire::Sent sent = port.wire != nullptr ? port.wire->send(frame) : wire::Wire::Sent::refused;
+  if (sent == wire::Wire::Sent::busy) {
     port.counters.tx_waits++;
     return Verdict::wire_full();
   }
   const bool looped = eth_loop_back(eth, qp, frame);
-  if (sent == Wire::Sent::refused && !looped) {
+  if (sent == wire::Wire::Sent::refused && !looped) {
     count_lost(eth, qp, port, static_cast<uint32_t>(frame.size()));
     return {};
   }
@@ -105,4 +105,4 @@ Verdict send_frame(EthState& eth, Qp& qp, const FrameParts& parts) noexcept {
   return {};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -12,12 +12,12 @@
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // Where the bytes of a frame are: its beginning in the WQE, the rest behind keys or inline.
 struct FrameParts {
   std::span<const std::byte> head;
-  std::span<const Segment> segments;
+  std::span<const tpt::Segment> segments;
   uint64_t segment_bytes = 0;
   EthAsk ask;
   uint32_t tag = 0;  // type and TCI of a VLAN tag to put in; 0: none
@@ -29,11 +29,11 @@ struct FrameParts {
 
 // Again::wire: there is no room, and nothing has happened. A frame that this wire does not carry is
 // counted and dropped.
-Verdict send_frame(EthState&, Qp&, const FrameParts&) noexcept;
+Verdict send_frame(EthState&, wq::Qp&, const FrameParts&) noexcept;
 
 // The frame as the rules of what leaves make it, valid until the next one; empty: they drop it, and
 // have counted that.
-std::span<const std::byte> eth_leave(EthState&, EthPort&, const Qp& from,
+std::span<const std::byte> eth_leave(EthState&, EthPort&, const wq::Qp& from,
                                      std::span<const std::byte> frame) noexcept;
 
 // Lengths and sums of the headers that were put in front of a frame, its first `head` bytes.
@@ -46,7 +46,7 @@ void finish_headers(std::span<std::byte> frame, std::size_t head) noexcept;
 void write_checksums(std::span<std::byte> frame, EthAsk ask) noexcept;
 
 // What the queue's WQEs may ask: without a software parser its fields are reserved.
-inline EthAsk asked_by(const Qp& qp, EthAsk ask) noexcept {
+inline EthAsk asked_by(const wq::Qp& qp, EthAsk ask) noexcept {
   return qp.spec.software_parser ? ask : ask.without_places();
 }
 
@@ -57,4 +57,4 @@ inline Verdict refuse_packet(prm::Syndrome s, uint8_t cause = hardware::unknown)
   return {s, cause, "raw packet refused"};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -9,7 +9,7 @@
 
 #include <sys/mman.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 IcmArea::~IcmArea() {
   if (memory_ != nullptr) ::munmap(memory_, std::size_t{1} << log_bytes_);
@@ -50,4 +50,4 @@ std::span<const std::byte> IcmArea::at(uint64_t address, std::size_t bytes) cons
   return {memory_ + offset, bytes};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -11,7 +11,7 @@
 
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // A range that a client has allocated.
 struct IcmBlock {
@@ -58,4 +58,4 @@ struct Icm {
   IcmArea rewrite{rewrite_start, log_rewrite};
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -11,12 +11,12 @@
 #include "kilim/prm/match_param.hh"
 #include "vhca/ethernet/match_param.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
 namespace place = prm::match_lyr_2_4;
-using From = FrameMatch::From;
+using From = wire::FrameMatch::From;
 using Bytes = std::span<const uint8_t>;
 
 // Where fields begin, in bytes of the buffer.
@@ -116,7 +116,8 @@ class Translation {
   }
 
   void put(Compared to, Bytes value, Bytes mask, bool differs = false) {
-    FrameMatch::Compare c{to.from, to.at, static_cast<uint8_t>(value.size()), differs, {}, {}};
+    wire::FrameMatch::Compare c{to.from, to.at, static_cast<uint8_t>(value.size()),
+                                differs, {},    {}};
     for (std::size_t i = 0; i < value.size(); i++) {
       c.mask[i] = mask[i];
       c.value[i] = value[i] & mask[i];
@@ -227,7 +228,7 @@ class Translation {
   MatchParam value_{}, mask_{}, left_{};
   uint8_t label_[4] = {}, label_mask_[4] = {};  // of IPv6
   const char* why_ = nullptr;
-  FrameMatch now_;
+  wire::FrameMatch now_;
   bool possible_ = true;  // some frame of the version at hand may match
 };
 
@@ -236,7 +237,7 @@ class Translation {
 KernelRule kernel_rule_of(const FlowSpec& spec) {
   KernelRule rule;
   if (spec.type == FlowSpec::Type::mc_default) {
-    FrameMatch::Compare group{From::link, 0, 1, false, {1}, {1}};
+    wire::FrameMatch::Compare group{From::link, 0, 1, false, {1}, {1}};
     rule.matches.push_back({{group}});
   } else if (spec.type == FlowSpec::Type::all_default) {
     rule.matches.emplace_back();
@@ -246,4 +247,4 @@ KernelRule kernel_rule_of(const FlowSpec& spec) {
   return rule;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

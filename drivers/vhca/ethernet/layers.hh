@@ -9,11 +9,11 @@
 #include "vhca/ethernet/eth_ask.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
-PacketView find_outer(std::span<const std::byte> frame, EthAsk ask) noexcept;
+wire::PacketView find_outer(std::span<const std::byte> frame, EthAsk ask) noexcept;
 // Without a tunnel there are none (L3::none). `outer` is find_outer() of the frame.
-PacketView find_inner(std::span<const std::byte> frame, const PacketView& outer,
-                      EthAsk ask) noexcept;
+wire::PacketView find_inner(std::span<const std::byte> frame, const wire::PacketView& outer,
+                            EthAsk ask) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -14,14 +14,14 @@
 #include "vhca/ethernet/state.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 struct LargeReceive {
-  const Qp* to = nullptr;  // what stands for the TIR; null: it is free
+  const wq::Qp* to = nullptr;  // what stands for the TIR; null: it is free
   uint32_t tag = 0;
   uint32_t port = 0;
   uint64_t due_ns = 0;
-  PacketView view;               // of the first segment's headers
+  wire::PacketView view;         // of the first segment's headers
   std::vector<std::byte> bytes;  // room for the longest
   uint32_t used = 0;
   uint32_t segments = 0;
@@ -46,6 +46,6 @@ void eth_use_large(EthState&);
 bool eth_join(EthState&, uint32_t port, FlowTarget to, std::span<const std::byte> frame) noexcept;
 // Delivers what is due; all that is kept for a TIR that goes away or changes.
 void eth_deliver_due(EthState&) noexcept;
-void eth_deliver_kept(EthState&, const Qp& to) noexcept;
+void eth_deliver_kept(EthState&, const wq::Qp& to) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -8,7 +8,7 @@
 
 #include "vhca/wire/tunnel.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -35,20 +35,20 @@ void set(MatchParam& m, std::size_t at, unsigned value) noexcept {
 }
 
 // Of an Ethernet header at `at`.
-void add_layer2(MatchParam& m, Frame f, std::size_t at, const PacketView& v) noexcept {
+void add_layer2(MatchParam& m, Frame f, std::size_t at, const wire::PacketView& v) noexcept {
   copy(m, dmac_at, f, at, 6);
   copy(m, smac_at, f, at + 6, 6);
   if (v.tags == 0) return;
   copy(m, vlan_at, f, at + 14, 2);  // priority, CFI and number lie as in the tag
-  set(m, flags_at, get_be<uint16_t>(f, at + 12) == type_qinq ? svlan_tag : cvlan_tag);
+  set(m, flags_at, wire::get_be<uint16_t>(f, at + 12) == type_qinq ? svlan_tag : cvlan_tag);
 }
 
-void add_ether_type(MatchParam& m, const PacketView& v) noexcept {
+void add_ether_type(MatchParam& m, const wire::PacketView& v) noexcept {
   set(m, ether_type_at, v.ether_type >> 8u);
   set(m, ether_type_at + 1, v.ether_type & 0xffu);
 }
 
-void add_layer3(MatchParam& m, Frame f, const PacketView& v) noexcept {
+void add_layer3(MatchParam& m, Frame f, const wire::PacketView& v) noexcept {
   const bool four = v.ip_version == 4;
   set(m, flags_at,
       m[flags_at] | unsigned{v.ip_version} << ip_version_shift | (v.fragment ? frag : 0u));
@@ -60,14 +60,14 @@ void add_layer3(MatchParam& m, Frame f, const PacketView& v) noexcept {
     copy(m, src_at + address_bytes - 4, f, v.l3_at + 12, 4);
     copy(m, dst_at + address_bytes - 4, f, v.l3_at + 16, 4);
   } else {
-    set(m, dscp_at, get_be<uint16_t>(f, v.l3_at) >> 4u & 0xffu);
+    set(m, dscp_at, wire::get_be<uint16_t>(f, v.l3_at) >> 4u & 0xffu);
     copy(m, src_at, f, v.l3_at + 8, address_bytes);
     copy(m, dst_at, f, v.l3_at + 24, address_bytes);
   }
 }
 
 // Layers 3 and 4.
-void add_packet(MatchParam& m, Frame f, const PacketView& v) noexcept {
+void add_packet(MatchParam& m, Frame f, const wire::PacketView& v) noexcept {
   constexpr std::size_t tcp_flags = 12;
   if (v.ip_version == 0) return;
   add_layer3(m, f, v);
@@ -81,51 +81,52 @@ void add_packet(MatchParam& m, Frame f, const PacketView& v) noexcept {
 }
 
 // The second tag of an Ethernet header at `at`.
-void add_second_tag(MatchParam& m, Frame f, std::size_t at, const PacketView& v,
+void add_second_tag(MatchParam& m, Frame f, std::size_t at, const wire::PacketView& v,
                     bool inner) noexcept {
   if (v.tags < 2) return;
   copy(m, inner ? match_place::second_inner : match_place::second_outer, f, at + 18, 2);
-  const bool service = get_be<uint16_t>(f, at + 16) == type_qinq;
+  const bool service = wire::get_be<uint16_t>(f, at + 16) == type_qinq;
   const unsigned outer_bit = service ? match_place::outer_svlan : match_place::outer_cvlan;
   const unsigned inner_bit = service ? match_place::inner_svlan : match_place::inner_cvlan;
   set(m, match_place::second_tags, m[match_place::second_tags] | (inner ? inner_bit : outer_bit));
 }
 
-void add_label(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
+void add_label(MatchParam& m, std::size_t to, Frame f, const wire::PacketView& v) noexcept {
   if (v.ip_version != 6) return;
-  const be32 label{get_be<uint32_t>(f, v.l3_at) & 0xfffff};
+  const be32 label{wire::get_be<uint32_t>(f, v.l3_at) & 0xfffff};
   std::memcpy(m.data() + to, &label, sizeof(label));
 }
 
 // Whole packets have it, behind IP or behind UDP's port 4500 (RFC 3948, section 2.1; DPDK 22.11.11
 // drivers/net/mlx5/mlx5_flow_dv.c, flow_dv_translate_item_esp(): MLX5_UDP_PORT_ESP); what is cut
 // off is not read.
-void add_spi(MatchParam& m, std::size_t to, Frame f, const PacketView& v) noexcept {
+void add_spi(MatchParam& m, std::size_t to, Frame f, const wire::PacketView& v) noexcept {
   constexpr uint8_t protocol_esp = 50;
   constexpr uint16_t port_esp = 4500;
   constexpr std::size_t udp_bytes = 8, esp_bytes = 8, port_at = 2;
-  if (v.l3 == L3::none || v.fragment) return;
-  const bool in_udp = v.l4 == L4::udp && get_be<uint16_t>(f, v.l4_at + port_at) == port_esp;
+  if (v.l3 == wire::L3::none || v.fragment) return;
+  const bool in_udp =
+      v.l4 == wire::L4::udp && wire::get_be<uint16_t>(f, v.l4_at + port_at) == port_esp;
   if (v.protocol != protocol_esp && !in_udp) return;
   const std::size_t at = v.l4_at + (in_udp ? udp_bytes : 0);
   if (at + esp_bytes <= v.l3_end) copy(m, to, f, at, 4);
 }
 
 // Type and code, and behind the sum identifier and sequence number (RFC 792, RFC 4443).
-void add_icmp(MatchParam& m, Frame f, const PacketView& v) noexcept {
+void add_icmp(MatchParam& m, Frame f, const wire::PacketView& v) noexcept {
   constexpr uint8_t icmp = 1, icmpv6 = 58;
-  const bool four = v.l3 == L3::ipv4;
-  if (v.l3 == L3::none || v.fragment || v.protocol != (four ? icmp : icmpv6) ||
+  const bool four = v.l3 == wire::L3::ipv4;
+  if (v.l3 == wire::L3::none || v.fragment || v.protocol != (four ? icmp : icmpv6) ||
       v.l4_at + 8 > v.l3_end)
     return;
   copy(m, four ? match_icmp::type : match_icmp::type6, f, v.l4_at, 2);
   copy(m, four ? match_icmp::data : match_icmp::data6, f, v.l4_at + 4, 4);
 }
 
-void add_tunnel(MatchParam& m, const TunnelView& t) noexcept {
-  const be32 id{t.kind == TunnelKind::vxlan ? t.id << 8 : t.id};
-  if (t.kind == TunnelKind::vxlan) std::memcpy(m.data() + match_place::vni, &id, 3);
-  if (t.kind != TunnelKind::gre) return;
+void add_tunnel(MatchParam& m, const wire::TunnelView& t) noexcept {
+  const be32 id{t.kind == wire::TunnelKind::vxlan ? t.id << 8 : t.id};
+  if (t.kind == wire::TunnelKind::vxlan) std::memcpy(m.data() + match_place::vni, &id, 3);
+  if (t.kind != wire::TunnelKind::gre) return;
   set(m, 0, t.gre_flags >> 8u & match_place::gre_present);
   set(m, match_place::gre_protocol, t.gre_protocol >> 8u);
   set(m, match_place::gre_protocol + 1, t.gre_protocol & 0xffu);
@@ -134,7 +135,7 @@ void add_tunnel(MatchParam& m, const TunnelView& t) noexcept {
 
 }  // namespace
 
-MatchParam outer_headers(Frame f, const PacketView& v) noexcept {
+MatchParam outer_headers(Frame f, const wire::PacketView& v) noexcept {
   MatchParam m{};
   add_layer2(m, f, 0, v);
   add_ether_type(m, v);
@@ -142,14 +143,14 @@ MatchParam outer_headers(Frame f, const PacketView& v) noexcept {
   return m;
 }
 
-DeepMatch deep_headers(Frame f, const PacketView& outer) noexcept {
+DeepMatch deep_headers(Frame f, const wire::PacketView& outer) noexcept {
   DeepMatch m;
   add_second_tag(m.misc, f, 0, outer, false);
   add_label(m.misc, match_place::label_outer, f, outer);
   add_spi(m.misc, match_place::esp_outer, f, outer);
   add_icmp(m.misc, f, outer);
-  const TunnelView t = parse_tunnel(f, outer);
-  if (t.kind == TunnelKind::none) return m;
+  const wire::TunnelView t = wire::parse_tunnel(f, outer);
+  if (t.kind == wire::TunnelKind::none) return m;
   add_tunnel(m.misc, t);
   // Where the inner frame is cut off there is no type.
   if (t.inner.ether_type == 0) return m;
@@ -312,4 +313,4 @@ void complete_tag_masks(MatchParam& outer, DeepMatch& deeper) noexcept {
   complete(deeper.misc, match_place::second_tags, second_inner);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -11,7 +11,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // Places in "FTE_MATCH_SET_MISC".
 namespace match_place {
@@ -32,13 +32,13 @@ inline constexpr std::size_t data = 52, data6 = 56, type = 60, type6 = 62;
 }  // namespace match_icmp
 
 // Of a frame that has at least an Ethernet header, and parse_packet() of it.
-MatchParam outer_headers(std::span<const std::byte> frame, const PacketView&) noexcept;
-DeepMatch deep_headers(std::span<const std::byte> frame, const PacketView&) noexcept;
+MatchParam outer_headers(std::span<const std::byte> frame, const wire::PacketView&) noexcept;
+DeepMatch deep_headers(std::span<const std::byte> frame, const wire::PacketView&) noexcept;
 inline MatchParam outer_headers(std::span<const std::byte> frame) noexcept {
-  return outer_headers(frame, parse_packet(frame));
+  return outer_headers(frame, wire::parse_packet(frame));
 }
 inline DeepMatch deep_headers(std::span<const std::byte> frame) noexcept {
-  return deep_headers(frame, parse_packet(frame));
+  return deep_headers(frame, wire::parse_packet(frame));
 }
 
 // How much of a frame a mask of "FTE_MATCH_SET_LYR_2_4" looks at: no further than addresses, type
@@ -84,4 +84,4 @@ inline bool equal_under_mask(const DeepMatch& a, const DeepMatch& b,
          equal_under_mask(a.inner, b.inner, mask.inner);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -8,7 +8,7 @@
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr uint8_t protocol_tcp = 6, protocol_of_udp = 17;
 constexpr uint16_t roce_port = 4791;
 
 uint16_t type_of(std::span<const std::byte> frame) noexcept {
-  return get_be<uint16_t>(frame, 12);
+  return wire::get_be<uint16_t>(frame, 12);
 }
 
 // Whether RoCE may want to see it first: parse_roce() (transport/roce_frame.cc) takes UDP on IPv6.
@@ -30,7 +30,7 @@ bool perhaps_roce(std::span<const std::byte> frame, uint16_t type) noexcept {
   if (frame.size() < ports_at + 4) return true;
   const auto next = std::to_integer<uint8_t>(frame[next_header_at]);
   if (next == protocol_tcp) return false;
-  return next != protocol_of_udp || get_be<uint16_t>(frame, ports_at + 2) == roce_port;
+  return next != protocol_of_udp || wire::get_be<uint16_t>(frame, ports_at + 2) == roce_port;
 }
 
 Flow find_flow(EthPort& port, std::span<const std::byte> frame) noexcept {
@@ -54,7 +54,7 @@ Flow find_flow(EthPort& port, std::span<const std::byte> frame) noexcept {
 }
 
 // What a TIR asks of its frames that the straight way does not do.
-bool wants_more(const Qp& to) noexcept {
+bool wants_more(const wq::Qp& to) noexcept {
   return to.tir != nullptr && (to.tir->spec.tunnels || to.tir->spec.lro_versions != 0);
 }
 
@@ -71,4 +71,4 @@ bool learn_flow(EthPort& port, std::span<const std::byte> frame, bool by_kind,
   return !perhaps_roce(frame, type_of(frame));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -9,12 +9,12 @@
 #include "vhca/ethernet/flow_memo.hh"
 #include "vhca/ethernet/state.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // The only queue, or TIR, that gets a frame, and where that is remembered. Null: another number of
 // them, or they want more than the frame; nothing is remembered.
 struct Flow {
-  Qp* to = nullptr;
+  wq::Qp* to = nullptr;
   const FlowMemo* memo = nullptr;
 };
 
@@ -22,4 +22,4 @@ struct Flow {
 // this one, of at least ether_header_bytes. `by_kind`: rules look that far. False: it is not plain.
 bool learn_flow(EthPort&, std::span<const std::byte> frame, bool by_kind, Flow& flow) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

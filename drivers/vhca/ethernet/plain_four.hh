@@ -17,7 +17,7 @@
 #include "vhca/memory/dma_fours.hh"
 #include "vhca/memory/dma_inline.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // As they lie in the ring, each `step` bytes behind the other.
 struct FourFrames {
@@ -29,7 +29,7 @@ struct FourFrames {
 [[gnu::always_inline]] inline bool find_four_places(const Taking& t, std::size_t bytes,
                                                     std::array<uint64_t, 4>& to) noexcept {
   if (t.left_of_run() < 4) return false;
-  const dma::FourSegments s = dma::read_four_segments(t.wqe);
+  const memory::dma::FourSegments s = memory::dma::read_four_segments(t.wqe);
   const uint64_t length_and_key = be64::from_raw(s.length_and_key).host();
   const auto room = static_cast<uint32_t>(length_and_key >> 32);
   const bool fits = (room & prm::inline_flag) == 0 && room >= bytes && bytes <= t.len;
@@ -50,11 +50,11 @@ struct FourFrames {
   if (f.bytes - 32 <= 32) [[likely]] {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; i++, from += f.step)
-      if (!dma::move_32_to_64(to[i], from, f.bytes)) return false;
+      if (!memory::dma::move_32_to_64(to[i], from, f.bytes)) return false;
     return true;
   }
   for (std::size_t i = 0; i < 4; i++, from += f.step)
-    if (!dma::copy_within(Va{to[i]}, Va{from}, f.bytes)) return false;
+    if (!memory::dma::copy_within(Va{to[i]}, Va{from}, f.bytes)) return false;
   return true;
 }
 
@@ -65,13 +65,14 @@ struct FourFrames {
   t.entry.l4_hdr_type_etc = words.type;
   t.entry.byte_cnt = be32{static_cast<uint32_t>(bytes)};
   const auto* words_of_entry = reinterpret_cast<const __m128i*>(&t.entry);
-  const dma::Entry entry{_mm_load_si128(words_of_entry), _mm_load_si128(words_of_entry + 1),
-                         _mm_load_si128(words_of_entry + 2), t.entry.timestamp.raw()};
+  const memory::dma::Entry entry{_mm_load_si128(words_of_entry), _mm_load_si128(words_of_entry + 1),
+                                 _mm_load_si128(words_of_entry + 2), t.entry.timestamp.raw()};
   const uint64_t slot = t.slot, last = t.last;
   unsigned i = 0;
 #pragma GCC unroll 4
   for (; i < 4; i++)
-    if (!dma::give_entry(slot + i * sizeof(prm::Cqe), entry, last + i * Taking::next_last)) break;
+    if (!memory::dma::give_entry(slot + i * sizeof(prm::Cqe), entry, last + i * Taking::next_last))
+      break;
   t.slot += i * sizeof(prm::Cqe);
   t.wqe += i * Taking::wqe_bytes;
   t.last += i * Taking::next_last;
@@ -87,4 +88,4 @@ struct FourFrames {
   return put_four_entries(t, f.bytes, words);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

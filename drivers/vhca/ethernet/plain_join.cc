@@ -9,22 +9,22 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/wq/cqe_writer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
-bool takes_plainly(const Qp& qp) noexcept {
+bool takes_plainly(const wq::Qp& qp) noexcept {
   const bool receives =
       qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err && !qp.broken;
-  const Cq& cq = *qp.recv_cq;
+  const wq::Cq& cq = *qp.recv_cq;
   return receives && qp.rq.shift == 4 && !qp.rq.striding() && qp.srq == nullptr &&
          !qp.spec.rq_signature && !qp.spec.tunnels && !qp.spec.scatter_fcs && cq.plain_entries &&
          !cq.error && !cq.armed;
 }
 
 // What all entries of a row have, and where they go.
-void begin_entries(const EngineContext& context, Taking& t, const Qp& qp) noexcept {
-  const Cq& cq = *qp.recv_cq;
+void begin_entries(const wq::EngineContext& context, Taking& t, const wq::Qp& qp) noexcept {
+  const wq::Cq& cq = *qp.recv_cq;
   t.entry = {};
   t.entry.srqn_uidx = be32{qp.spec.uidx};
   t.entry.timestamp = be64{context.now_ns};
@@ -41,7 +41,7 @@ void begin_entries(const EngineContext& context, Taking& t, const Qp& qp) noexce
 
 // Another queue of the same completion queue counts its room when it joins again. Its place, or
 // null.
-Taking* part_from(Row& row, const Cq* cq) noexcept {
+Taking* part_from(Row& row, const wq::Cq* cq) noexcept {
   Taking* place = nullptr;
   for (Taking& t : row.taken()) {
     if (t.qp == nullptr || t.qp->recv_cq != cq) continue;
@@ -61,20 +61,21 @@ Taking* next_place(Row& row) noexcept {
 
 }  // namespace
 
-Taking* join_row(Row& row, Qp& qp) noexcept {
+Taking* join_row(Row& row, wq::Qp& qp) noexcept {
   Taking* place = part_from(row, qp.recv_cq);
   uint32_t raw = 0;
-  if (!takes_plainly(qp) || !dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
+  if (!takes_plainly(qp) ||
+      !memory::dma::load(Va{qp.spec.record.value() + 4 * prm::record_receive}, raw))
     return nullptr;
   if (place == nullptr) place = next_place(row);
   Taking& t = *place;
   const uint32_t wqes = static_cast<uint16_t>(be32::from_raw(raw).host() - qp.rq.ci);
   t.qp = &qp;
   t.ci = qp.rq.ci;
-  t.end = static_cast<uint16_t>(t.ci + std::min(wqes, straight_room(*qp.recv_cq)));
+  t.end = static_cast<uint16_t>(t.ci + std::min(wqes, wq::straight_room(*qp.recv_cq)));
   t.mask = static_cast<uint16_t>(qp.rq.wqes - 1);
   t.wqes = qp.rq.base;
-  KeyMemos& m = qp.memos;
+  tpt::KeyMemos& m = qp.memos;
   if (m.generation != row.context.keys->generation()) {
     m = {};
     m.generation = row.context.keys->generation();
@@ -86,4 +87,4 @@ Taking* join_row(Row& row, Qp& qp) noexcept {
   return &t;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -16,25 +16,25 @@
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/tpt/key_memo.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
-[[gnu::always_inline]] inline dma::SegmentWords next_segment(const Taking& t) noexcept {
-  return dma::read_segment(t.wqe);
+[[gnu::always_inline]] inline memory::dma::SegmentWords next_segment(const Taking& t) noexcept {
+  return memory::dma::read_segment(t.wqe);
 }
 
 // A key that the WQE before did not have, or a range that it does not allow; 0: it is not plain.
-[[gnu::noinline]] inline uint64_t find_target(const EngineContext& context, Taking& t,
-                                              const KeyRange& r) noexcept {
+[[gnu::noinline]] inline uint64_t find_target(const wq::EngineContext& context, Taking& t,
+                                              const tpt::KeyRange& r) noexcept {
   if (r.key == prm::list_end_lkey) return 0;
-  KeyMemo& m = t.qp->memos.remote;
-  const uint64_t to = find_direct(context.translator, r, m);
+  tpt::KeyMemo& m = t.qp->memos.remote;
+  const uint64_t to = tpt::find_direct(context.translator, r, m);
   recall_key(t, m);
   return to;
 }
 
 // Where that segment wants `bytes` bytes. False: it is not plain.
-[[gnu::always_inline]] inline bool find_place(const EngineContext& context, Taking& t,
-                                              const dma::SegmentWords& d, std::size_t bytes,
+[[gnu::always_inline]] inline bool find_place(const wq::EngineContext& context, Taking& t,
+                                              const memory::dma::SegmentWords& d, std::size_t bytes,
                                               uint64_t& to) noexcept {
   const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
   const uint64_t address = be64::from_raw(d.address).host();
@@ -46,7 +46,7 @@ namespace kilim::vhca {
   // The general way looks at the bytes of the frame alone, too.
   if (key == t.key && offset <= t.len && bytes <= t.len - offset) [[likely]]
     return true;
-  const Access need{t.qp->spec.pd, t.qp->qpn.value(), prm::mkey::local_write};
+  const tpt::Access need{t.qp->spec.pd, t.qp->qpn.value(), prm::mkey::local_write};
   to = find_target(context, t, {key, address, bytes, need});
   return to != 0;
 }
@@ -56,7 +56,7 @@ namespace kilim::vhca {
 [[gnu::noinline]] inline uint64_t learn_place(const Row& row, Taking& t,
                                               std::size_t bytes) noexcept {
   if (t.holds || !has_wqe(t)) return 0;
-  const dma::SegmentWords d = next_segment(t);
+  const memory::dma::SegmentWords d = next_segment(t);
   uint64_t to;
   if (!find_place(row.context, t, d, bytes, to)) return 0;
   const auto key = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host());
@@ -71,7 +71,7 @@ namespace kilim::vhca {
 // Where the next WQE, which is there, wants a frame of Row::alike_bytes bytes, in the fewest
 // instructions. False: it is not alike.
 [[gnu::always_inline]] inline bool find_alike_place(const Taking& t, uint64_t& to) noexcept {
-  const dma::SegmentWords d = next_segment(t);
+  const memory::dma::SegmentWords d = next_segment(t);
   const uint64_t offset = be64::from_raw(d.address).host() - t.start;
   to = t.va + offset;
   return d.length_and_key == t.alike.length_and_key && offset < t.alike.limit;
@@ -81,8 +81,8 @@ namespace kilim::vhca {
                                                   std::size_t bytes) noexcept {
   const auto from = reinterpret_cast<uint64_t>(frame);
   if (bytes - 32 <= 32) [[likely]]
-    return dma::move_32_to_64(to, from, bytes);
-  return dma::copy_within(Va{to}, Va{from}, bytes);
+    return memory::dma::move_32_to_64(to, from, bytes);
+  return memory::dma::copy_within(Va{to}, Va{from}, bytes);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -26,7 +26,7 @@
 #include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -39,18 +39,18 @@ namespace {
 }
 
 // Where the completion queue compresses.
-[[gnu::noinline]] bool hold_entry(EngineContext& context, const Taking& t,
+[[gnu::noinline]] bool hold_entry(wq::EngineContext& context, const Taking& t,
                                   std::span<const std::byte> frame) noexcept {
-  Cq& cq = *t.qp->recv_cq;
+  wq::Cq& cq = *t.qp->recv_cq;
   prm::Cqe cqe = t.entry;
   const uint16_t index = t.index();
   cqe.wqe_counter = be16{index};
   cqe.op_own = 0;
-  if (says_checksum(cq)) cqe.checksum = packet_checksum(frame);
-  return write_or_hold(context, cq, cqe, static_cast<uint16_t>(index + 1));
+  if (wq::says_checksum(cq)) cqe.checksum = packet_checksum(frame);
+  return wq::write_or_hold(context, cq, cqe, static_cast<uint16_t>(index + 1));
 }
 
-[[gnu::always_inline]] inline bool put_entry(EngineContext& context, Taking& t,
+[[gnu::always_inline]] inline bool put_entry(wq::EngineContext& context, Taking& t,
                                              std::span<const std::byte> frame,
                                              FrameWords words) noexcept {
   prm::Cqe& cqe = t.entry;
@@ -59,13 +59,13 @@ namespace {
   cqe.byte_cnt = be32{static_cast<uint32_t>(frame.size())};
   if (t.holds) [[unlikely]]
     return hold_entry(context, t, frame);
-  if (!dma::store_entry(t.slot, &cqe, t.last)) return false;
+  if (!memory::dma::store_entry(t.slot, &cqe, t.last)) return false;
   t.slot += sizeof(cqe);
   return true;
 }
 
 // False: it is not plain, and nothing but bytes behind an unused WQE has changed.
-[[gnu::always_inline]] inline bool take(EngineContext& context, Taking& t,
+[[gnu::always_inline]] inline bool take(wq::EngineContext& context, Taking& t,
                                         std::span<const std::byte> frame,
                                         FrameWords words) noexcept {
   if (!has_wqe(t)) return false;
@@ -78,7 +78,7 @@ namespace {
 }
 
 bool is_plain(const EthState& eth) noexcept {
-  const EngineContext& c = *eth.context;
+  const wq::EngineContext& c = *eth.context;
   return !c.journal->on() && c.observer == nullptr && !c.profile->flow_control && !c.dead;
 }
 
@@ -87,7 +87,7 @@ struct Taken {
   uint64_t frames = 0, bytes = 0;
 };
 
-void account_received(const EthState& eth, EthPort& port, WireCounters& wire,
+void account_received(const EthState& eth, EthPort& port, wire::WireCounters& wire,
                       const Taken& row) noexcept {
   if (row.frames == 0) return;
   port.paused = false;
@@ -134,14 +134,14 @@ struct Before {
 
 // Frames of the shape of the one before that go to one queue, four at a time, where both sums of
 // each are right. How many were taken.
-[[gnu::always_inline]] inline std::size_t take_fours(FrameRing::Reader& in, Row& row, Before& b,
-                                                     std::size_t budget) noexcept {
-  Qp& qp = *b.flow.to;
+[[gnu::always_inline]] inline std::size_t take_fours(wire::FrameRing::Reader& in, Row& row,
+                                                     Before& b, std::size_t budget) noexcept {
+  wq::Qp& qp = *b.flow.to;
   if (b.t == nullptr || b.t->qp != &qp) b.t = taking_of(row, qp);
   if (b.t == nullptr || b.t->hashed) return 0;
   FourFrames f{};
   f.bytes = b.shape.frame_bytes();
-  f.step = FrameRing::Reader::step_of(f.bytes);
+  f.step = wire::FrameRing::Reader::step_of(f.bytes);
   const FrameWords words{all_sums_ok, b.shape.shape().type};
   std::size_t taken = 0;
   while (budget - taken >= 4) {
@@ -159,8 +159,8 @@ struct Before {
 
 // Frames of the shape of the one before, four at a time. Where four did not go, the next four are
 // not tried.
-[[gnu::always_inline]] inline bool try_fours(FrameRing::Reader& in, Row& row, Before& b, Taken& all,
-                                             std::size_t budget) noexcept {
+[[gnu::always_inline]] inline bool try_fours(wire::FrameRing::Reader& in, Row& row, Before& b,
+                                             Taken& all, std::size_t budget) noexcept {
   if (all.frames < b.fours_from || budget - all.frames < 4) return false;
   if (b.covered.sixteens == 0) {
     b.covered = words_of(b.shape.shape());
@@ -207,13 +207,13 @@ struct Before {
 }
 
 // Frames go on coming from the front of the ring until one is not plain.
-Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budget) noexcept {
+Taken take_row(EthPort& port, wire::FrameRing::Reader& in, Row& row, std::size_t budget) noexcept {
   Before b{.by_kind = port.steering.reach() == Reach::kind};
   Taken all;
   while (all.frames < budget) {
     if (try_fours(in, row, b, all, budget)) continue;
     const std::span<const std::byte> frame = in.front();
-    if (frame.size() < ether_header_bytes) break;
+    if (frame.size() < wire::ether_header_bytes) break;
     if (!b.shape.is_that_of(frame)) [[unlikely]] {
       if (!learn(port, frame, b, all.frames)) break;
       if (try_fours(in, row, b, all, budget)) continue;
@@ -234,9 +234,9 @@ Taken take_row(EthPort& port, FrameRing::Reader& in, Row& row, std::size_t budge
 std::size_t eth_receive_plain(EthState& eth, uint32_t number, std::size_t budget) noexcept {
   EthPort& port = eth.ports[number - 1];
   if (!is_plain(eth) || port.wire->is_recording()) return 0;
-  const RingEnd wire = port.wire->in_ring();
+  const wire::RingEnd wire = port.wire->in_ring();
   if (wire.ring == nullptr) return 0;
-  FrameRing::Reader in(*wire.ring);
+  wire::FrameRing::Reader in(*wire.ring);
   if (in.front().empty()) return 0;
   Row row(*eth.context);
   const uint64_t mark = in.mark();
@@ -248,4 +248,4 @@ std::size_t eth_receive_plain(EthState& eth, uint32_t number, std::size_t budget
   return all.frames;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

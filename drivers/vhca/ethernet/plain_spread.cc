@@ -11,7 +11,7 @@
 #include "vhca/ethernet/toeplitz_products.hh"
 #include "vhca/memory/dma_fours.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -32,7 +32,7 @@ struct ShortFrames {
   }
   [[gnu::always_inline]] static bool copy(uint64_t to, const std::byte* frame,
                                           std::size_t bytes) noexcept {
-    return dma::move_32_to_64(to, reinterpret_cast<uint64_t>(frame), bytes);
+    return memory::dma::move_32_to_64(to, reinterpret_cast<uint64_t>(frame), bytes);
   }
 };
 struct AnyFrames {
@@ -81,7 +81,8 @@ template <typename Frames>
     if (to == 0) return false;
   }
   if (!Frames::copy(to, frame.at, frame.bytes)) return false;
-  if (!dma::give_hashed_entry(t.slot, {second, t.third, t.stamp, frame.hash}, t.last)) return false;
+  if (!memory::dma::give_hashed_entry(t.slot, {second, t.third, t.stamp, frame.hash}, t.last))
+    return false;
   t.slot += sizeof(prm::Cqe);
   t.step();
   return true;
@@ -89,7 +90,7 @@ template <typename Frames>
 
 // What is taken, and what the completions of all have in common.
 struct Round {
-  FrameRing::Reader& in;
+  wire::FrameRing::Reader& in;
   Row& row;
   const SpreadFrames& frames;
   std::size_t budget;
@@ -100,22 +101,23 @@ struct Round {
 template <typename Frames, typename Hasher>
 [[gnu::always_inline]] inline std::size_t take_fours(const Round& round,
                                                      const Hasher& hasher) noexcept {
-  FrameRing::Reader& in = round.in;
+  wire::FrameRing::Reader& in = round.in;
   Row& row = round.row;
   const SpreadFrames& s = round.frames;
   const __m128i second = round.second;
   const SameShape shape = s.shape;
   const typename Frames::Covered covered = Frames::covered_by(s);
-  Qp* const* const queues = s.tir.table->queues.data();
+  wq::Qp* const* const queues = s.tir.table->queues.data();
   const std::size_t mask = s.tir.table->queues.size() - 1, bytes = shape.frame_bytes();
-  const std::size_t step = FrameRing::Reader::step_of(bytes);
+  const std::size_t step = wire::FrameRing::Reader::step_of(bytes);
   const std::span<const std::byte> piece = in.piece();
-  const std::size_t most = std::min(std::min(round.budget, FrameRing::bytes) * step, piece.size());
+  const std::size_t most =
+      std::min(std::min(round.budget, wire::FrameRing::bytes) * step, piece.size());
   std::size_t at = 0;
   // Four frames that begin `behind` bytes in front of the next one, of which the first `taken` were
   // taken before. False: they are not of the shape, or one is not plain.
   const auto take_four = [&](std::size_t behind, unsigned taken) noexcept [[gnu::always_inline]] {
-    const std::byte* frame = piece.data() + at - behind + FrameRing::Reader::length_ahead;
+    const std::byte* frame = piece.data() + at - behind + wire::FrameRing::Reader::length_ahead;
     if (!shape.is_that_of_four(frame, step) || !sums_of_four_are_right(frame, step, covered))
       return false;
     FourHashes hashes;
@@ -149,7 +151,7 @@ template <typename Frames>
 
 }  // namespace
 
-std::size_t take_spread(FrameRing::Reader& in, Row& row, const SpreadFrames& s,
+std::size_t take_spread(wire::FrameRing::Reader& in, Row& row, const SpreadFrames& s,
                         std::size_t budget) noexcept {
   uint8_t type;
   if (!hashes_all_udp(s.tir, type)) return 0;
@@ -172,4 +174,4 @@ std::size_t take_spread(FrameRing::Reader& in, Row& row, const SpreadFrames& s,
                                                          : take_by_products<AnyFrames>(round);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

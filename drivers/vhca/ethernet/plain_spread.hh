@@ -13,7 +13,7 @@
 #include "vhca/ethernet/tir.hh"
 #include "vhca/wire/frame_ring.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // Frames that come: what they are like, and whose hash spreads them.
 struct SpreadFrames {
@@ -25,6 +25,7 @@ struct SpreadFrames {
 // At most `budget` frames from the front of the ring, which it takes out there. How many: it ends
 // in front of four of which one is not of the shape or has a wrong sum, and behind the last one
 // that was plain. One to three that are left go with those in front of them, looked at again.
-std::size_t take_spread(FrameRing::Reader&, Row&, const SpreadFrames&, std::size_t budget) noexcept;
+std::size_t take_spread(wire::FrameRing::Reader&, Row&, const SpreadFrames&,
+                        std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

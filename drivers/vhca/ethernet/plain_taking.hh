@@ -19,7 +19,7 @@
 #include "vhca/ethernet/state.hh"
 #include "vhca/tpt/key_memo.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // What one queue may take in a row, and where it stands: the queue itself is behind by what was
 // taken until settle(). WQEs are taken run by run: in one piece of their ring, and so that their
@@ -48,7 +48,7 @@ struct alignas(64) Taking {
   uint64_t wqes;        // client address of that ring
   uint64_t known;       // slot of the entry that the completion queue has for the next
   uint64_t first_last;  // `last` but for the number of the WQE
-  Qp* qp;               // null: it is in no row any more
+  wq::Qp* qp;           // null: it is in no row any more
   alignas(16) prm::Cqe entry;  // the next one, but for what its frame says
   static constexpr uint64_t no_key = ~uint64_t{0};
 
@@ -72,9 +72,9 @@ struct alignas(64) Taking {
 // Of one port, for one row of frames: the queues that take of it. When they are too many, the one
 // that has been there longest makes room.
 struct Row {
-  static constexpr std::size_t places = 8;                 // a power of two
-  explicit Row(EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
-  EngineContext& context;
+  static constexpr std::size_t places = 8;                     // a power of two
+  explicit Row(wq::EngineContext& c) noexcept : context(c) {}  // leaves `takings` as they are
+  wq::EngineContext& context;
   std::size_t joined = 0;    // so many times a queue has
   uint64_t alike_bytes = 0;  // of the frames that Taking::Alike is about
   std::array<Taking, places> takings;
@@ -105,7 +105,7 @@ inline bool next_run(Taking& t) noexcept {
 // The queue and its completion queue learn what was taken.
 inline void settle(Taking& t) noexcept {
   if (t.qp == nullptr) return;
-  Cq& cq = *t.qp->recv_cq;
+  wq::Cq& cq = *t.qp->recv_cq;
   t.qp->taking = nullptr;
   t.qp->rq.ci = t.index();
   const auto written = static_cast<uint32_t>((t.slot - t.known) / sizeof(prm::Cqe));
@@ -117,7 +117,7 @@ inline void settle(Row& row) noexcept {
 }
 
 // The key that the receive WQEs before had, as the queue remembers it.
-inline void recall_key(Taking& t, const KeyMemo& m) noexcept {
+inline void recall_key(Taking& t, const tpt::KeyMemo& m) noexcept {
   const bool writes = m.len != 0 && (m.rights & prm::mkey::local_write) != 0;
   t.key = writes && m.key != prm::list_end_lkey ? m.key : Taking::no_key;
   t.start = m.start;
@@ -127,13 +127,13 @@ inline void recall_key(Taking& t, const KeyMemo& m) noexcept {
 }
 
 // The queue takes part in the row. Null: it does not take plainly.
-Taking* join_row(Row&, Qp&) noexcept;
+Taking* join_row(Row&, wq::Qp&) noexcept;
 
-[[gnu::always_inline]] inline Taking* taking_of(Row& row, Qp& qp) noexcept {
+[[gnu::always_inline]] inline Taking* taking_of(Row& row, wq::Qp& qp) noexcept {
   Taking* t = qp.taking;
   if (t == nullptr) [[unlikely]]
     t = join_row(row, qp);
   return t;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -4,7 +4,7 @@
 
 #include "vhca/ethernet/state.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -33,4 +33,4 @@ void eth_show_losses(EthState& eth) noexcept {
   eth.losses_news = false;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -13,7 +13,7 @@
 #include "vhca/core/port_counters.hh"
 #include "vhca/ethernet/shared_counter.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 class ShownLosses {
  public:
@@ -32,4 +32,4 @@ class ShownLosses {
   bool used_ = false;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -9,7 +9,7 @@
 
 #include "vhca/ethernet/soft_steering.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -68,7 +68,7 @@ int RdmaRules::remove(uint32_t rule) {
   return rc;
 }
 
-bool RdmaRules::uses(const Qp& end) const noexcept {
+bool RdmaRules::uses(const wq::Qp& end) const noexcept {
   return std::any_of(sides_.begin(), sides_.end(),
                      [&end](const Side& s) { return s.rules.uses(&end); });
 }
@@ -102,4 +102,4 @@ bool RdmaRules::would_let_through(const SoftSteering& soft, TableType type,
   return ask(soft, type, p, false);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -17,7 +17,7 @@
 #include "vhca/ethernet/steering.hh"
 #include "vhca/ethernet/table_type.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 struct FlowTable;
 class SoftSteering;
@@ -32,7 +32,7 @@ class RdmaRules {
     return (rule & (rx_rule | tx_rule)) != 0;
   }
   // Whether any rule leads to what this stands for.
-  [[nodiscard]] bool uses(const Qp&) const noexcept;
+  [[nodiscard]] bool uses(const wq::Qp&) const noexcept;
   [[nodiscard]] bool any(TableType t) const noexcept { return side(t).rules.count() != 0; }
   [[nodiscard]] bool any() const noexcept {
     return any(TableType::rdma_rx) || any(TableType::rdma_tx);
@@ -68,4 +68,4 @@ class RdmaRules {
   std::array<Side, 2> sides_;  // of what is received, of what is sent
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

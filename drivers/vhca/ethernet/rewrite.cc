@@ -10,7 +10,7 @@
 #include "kilim/prm/ste.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -20,35 +20,35 @@ using FrameBytes = std::span<std::byte>;
 // A run of bytes of the frame and where its lowest bit lies in the field.
 struct FieldRun {
   uint8_t code;
-  uint8_t low;    // bit of the field
-  uint8_t bytes;  // of the frame
-  L3 only_l3;     // L3::none: any
-  L4 only_l4;     // L4::none: any
-  uint8_t base;   // 0 the frame, 1 the IP header, 2 its payload, 3 the type
-  uint8_t at;     // bytes behind the base
+  uint8_t low;       // bit of the field
+  uint8_t bytes;     // of the frame
+  wire::L3 only_l3;  // L3::none: any
+  wire::L4 only_l4;  // L4::none: any
+  uint8_t base;      // 0 the frame, 1 the IP header, 2 its payload, 3 the type
+  uint8_t at;        // bytes behind the base
 };
 constexpr uint8_t of_frame = 0, of_ip = 1, of_l4 = 2, of_ether_type = 3;
 constexpr FieldRun field_runs[] = {
-    {hw::l2_0, 0, 6, L3::none, L4::none, of_frame, 0},
-    {hw::l2_1, 0, 6, L3::none, L4::none, of_frame, 6},
-    {hw::l2_2, 32, 2, L3::none, L4::none, of_ether_type, 0},
-    {hw::l3_0, 0, 4, L3::ipv4, L4::none, of_ip, 12},
-    {hw::l3_0, 32, 4, L3::ipv4, L4::none, of_ip, 16},
-    {hw::l3_0, 0, 8, L3::ipv6, L4::none, of_ip, 24},
-    {hw::l3_2, 0, 8, L3::ipv6, L4::none, of_ip, 32},
-    {hw::l3_3, 0, 8, L3::ipv6, L4::none, of_ip, 8},
-    {hw::l3_4, 0, 8, L3::ipv6, L4::none, of_ip, 16},
-    {hw::l3_1, 8, 1, L3::ipv4, L4::none, of_ip, 8},
-    {hw::l3_1, 8, 1, L3::ipv6, L4::none, of_ip, 7},
-    {hw::l4_0, 0, 2, L3::none, L4::tcp, of_l4, 0},
-    {hw::l4_0, 16, 2, L3::none, L4::tcp, of_l4, 2},
-    {hw::l4_0, 0, 2, L3::none, L4::udp, of_l4, 0},
-    {hw::l4_0, 16, 2, L3::none, L4::udp, of_l4, 2},
-    {hw::l4_1, 32, 4, L3::none, L4::tcp, of_l4, 4},
-    {hw::l4_1, 0, 4, L3::none, L4::tcp, of_l4, 8},
+    {hw::l2_0, 0, 6, wire::L3::none, wire::L4::none, of_frame, 0},
+    {hw::l2_1, 0, 6, wire::L3::none, wire::L4::none, of_frame, 6},
+    {hw::l2_2, 32, 2, wire::L3::none, wire::L4::none, of_ether_type, 0},
+    {hw::l3_0, 0, 4, wire::L3::ipv4, wire::L4::none, of_ip, 12},
+    {hw::l3_0, 32, 4, wire::L3::ipv4, wire::L4::none, of_ip, 16},
+    {hw::l3_0, 0, 8, wire::L3::ipv6, wire::L4::none, of_ip, 24},
+    {hw::l3_2, 0, 8, wire::L3::ipv6, wire::L4::none, of_ip, 32},
+    {hw::l3_3, 0, 8, wire::L3::ipv6, wire::L4::none, of_ip, 8},
+    {hw::l3_4, 0, 8, wire::L3::ipv6, wire::L4::none, of_ip, 16},
+    {hw::l3_1, 8, 1, wire::L3::ipv4, wire::L4::none, of_ip, 8},
+    {hw::l3_1, 8, 1, wire::L3::ipv6, wire::L4::none, of_ip, 7},
+    {hw::l4_0, 0, 2, wire::L3::none, wire::L4::tcp, of_l4, 0},
+    {hw::l4_0, 16, 2, wire::L3::none, wire::L4::tcp, of_l4, 2},
+    {hw::l4_0, 0, 2, wire::L3::none, wire::L4::udp, of_l4, 0},
+    {hw::l4_0, 16, 2, wire::L3::none, wire::L4::udp, of_l4, 2},
+    {hw::l4_1, 32, 4, wire::L3::none, wire::L4::tcp, of_l4, 4},
+    {hw::l4_1, 0, 4, wire::L3::none, wire::L4::tcp, of_l4, 8},
 };
 
-std::size_t place_of(const FieldRun& r, const PacketView& v) noexcept {
+std::size_t place_of(const FieldRun& r, const wire::PacketView& v) noexcept {
   constexpr std::size_t type_at = 12, tag_bytes = 4;
   switch (r.base) {
     case of_ip:
@@ -62,9 +62,9 @@ std::size_t place_of(const FieldRun& r, const PacketView& v) noexcept {
   }
 }
 
-bool run_applies(const FieldRun& r, uint8_t code, const PacketView& v) noexcept {
-  return r.code == code && (r.only_l3 == L3::none || r.only_l3 == v.l3) &&
-         (r.only_l4 == L4::none || r.only_l4 == v.l4);
+bool run_applies(const FieldRun& r, uint8_t code, const wire::PacketView& v) noexcept {
+  return r.code == code && (r.only_l3 == wire::L3::none || r.only_l3 == v.l3) &&
+         (r.only_l4 == wire::L4::none || r.only_l4 == v.l4);
 }
 
 // Fields that are not whole bytes: the class of traffic, TCP's flags, the first tag's number.
@@ -75,20 +75,21 @@ struct FieldBits {
   uint8_t field_low;   // in the field
 };
 // At most three.
-std::size_t bits_of(uint8_t code, const PacketView& v, std::array<FieldBits, 3>& out) noexcept {
+std::size_t bits_of(uint8_t code, const wire::PacketView& v,
+                    std::array<FieldBits, 3>& out) noexcept {
   constexpr std::size_t tci_at = 14, tcp_flags_at = 12;
   if (code == hw::l2_2 && v.tags != 0) {
     out[0] = {tci_at, 0, 12, 0};
     return 1;
   }
-  if (code == hw::l3_1 && v.l3 != L3::none) {
+  if (code == hw::l3_1 && v.l3 != wire::L3::none) {
     // DSCP below ECN in the field, above it in the header.
-    const uint8_t low = v.l3 == L3::ipv4 ? 0 : 4;
+    const uint8_t low = v.l3 == wire::L3::ipv4 ? 0 : 4;
     out[0] = {v.l3_at, static_cast<uint8_t>(low + 2), 6, 0};
     out[1] = {v.l3_at, low, 2, 6};
     return 2;
   }
-  if (code == hw::l4_0 && v.l4 == L4::tcp) {
+  if (code == hw::l4_0 && v.l4 == wire::L4::tcp) {
     out[0] = {v.l4_at + tcp_flags_at, 0, 9, 48};
     return 1;
   }
@@ -104,7 +105,7 @@ uint64_t* register_of(uint8_t code, SteeringRegisters& r) noexcept {
   return code == hw::metadata ? &r.metadata : nullptr;
 }
 
-uint64_t load_field(uint8_t code, FrameBytes f, const PacketView& v,
+uint64_t load_field(uint8_t code, FrameBytes f, const wire::PacketView& v,
                     SteeringRegisters& r) noexcept {
   if (const uint64_t* reg = register_of(code, r)) return *reg;
   uint64_t value = 0;
@@ -117,12 +118,13 @@ uint64_t load_field(uint8_t code, FrameBytes f, const PacketView& v,
   }
   std::array<FieldBits, 3> bits{};
   for (std::size_t i = 0, n = bits_of(code, v, bits); i < n; i++)
-    value |= (uint64_t{get_be<uint16_t>(f, bits[i].at)} >> bits[i].low & low_ones(bits[i].width))
-             << bits[i].field_low;
+    value |=
+        (uint64_t{wire::get_be<uint16_t>(f, bits[i].at)} >> bits[i].low & low_ones(bits[i].width))
+        << bits[i].field_low;
   return value;
 }
 
-void store_field(uint8_t code, uint64_t value, FrameBytes f, const PacketView& v,
+void store_field(uint8_t code, uint64_t value, FrameBytes f, const wire::PacketView& v,
                  SteeringRegisters& r) noexcept {
   if (uint64_t* reg = register_of(code, r)) {
     *reg = value;
@@ -138,11 +140,12 @@ void store_field(uint8_t code, uint64_t value, FrameBytes f, const PacketView& v
   for (std::size_t i = 0, n = bits_of(code, v, bits); i < n; i++) {
     const auto mask = static_cast<unsigned>(low_ones(bits[i].width) << bits[i].low);
     const auto set = static_cast<unsigned>(value >> bits[i].field_low) << bits[i].low & mask;
-    put_be(f, bits[i].at, static_cast<uint16_t>((get_be<uint16_t>(f, bits[i].at) & ~mask) | set));
+    wire::put_be(f, bits[i].at,
+                 static_cast<uint16_t>((wire::get_be<uint16_t>(f, bits[i].at) & ~mask) | set));
   }
 }
 
-void do_action(const RewriteAction& a, FrameBytes f, const PacketView& v,
+void do_action(const RewriteAction& a, FrameBytes f, const wire::PacketView& v,
                SteeringRegisters& r) noexcept {
   if (a.opcode == hw::none) return;
   const uint64_t mask = low_ones(a.length), old = load_field(a.to, f, v, r);
@@ -152,9 +155,9 @@ void do_action(const RewriteAction& a, FrameBytes f, const PacketView& v,
   store_field(a.to, (old & ~(mask << a.to_shift)) | (value & mask) << a.to_shift, f, v, r);
 }
 
-bool udp_sum_counts(std::span<const std::byte> f, const PacketView& v) noexcept {
+bool udp_sum_counts(std::span<const std::byte> f, const wire::PacketView& v) noexcept {
   constexpr std::size_t udp_sum_at = 6;
-  return v.l4 != L4::udp || get_be<uint16_t>(f, v.l4_at + udp_sum_at) != 0;
+  return v.l4 != wire::L4::udp || wire::get_be<uint16_t>(f, v.l4_at + udp_sum_at) != 0;
 }
 
 // The firmware's numbers of fields.
@@ -223,12 +226,13 @@ std::optional<RewriteAction> read_prm_action(std::span<const std::byte> b) noexc
 
 void rewrite_frame(std::span<const RewriteAction> list, FrameBytes frame,
                    SteeringRegisters& registers) noexcept {
-  const PacketView v = parse_packet(frame);
-  const bool l3_good = v.l3 == L3::ipv4 && l3_checksum_good(frame, v);
-  const bool l4_good = v.l4 != L4::none && udp_sum_counts(frame, v) && l4_checksum_good(frame, v);
+  const wire::PacketView v = wire::parse_packet(frame);
+  const bool l3_good = v.l3 == wire::L3::ipv4 && wire::l3_checksum_good(frame, v);
+  const bool l4_good =
+      v.l4 != wire::L4::none && udp_sum_counts(frame, v) && wire::l4_checksum_good(frame, v);
   for (const RewriteAction& a : list) do_action(a, frame, v, registers);
-  if (l3_good) write_l3_checksum(frame, v);
-  if (l4_good) write_l4_checksum(frame, v);
+  if (l3_good) wire::write_l3_checksum(frame, v);
+  if (l4_good) wire::write_l4_checksum(frame, v);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

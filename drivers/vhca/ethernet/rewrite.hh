@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // What a frame carries along while entries look at it, for them alone: 64 bits each.
 struct SteeringRegisters {
@@ -41,4 +41,4 @@ std::optional<RewriteAction> read_prm_action(std::span<const std::byte> bytes) n
 void rewrite_frame(std::span<const RewriteAction>, std::span<std::byte> frame,
                    SteeringRegisters&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

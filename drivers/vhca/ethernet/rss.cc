@@ -10,7 +10,7 @@
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/tunnel.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -35,8 +35,8 @@ class Fields {
 RxHash hash_frame(const Tir& tir, std::span<const std::byte> frame) noexcept {
   const TirSpec& s = tir.spec;
   if (s.fields == 0) return {};
-  PacketView v = parse_packet(frame);
-  if (s.inner) v = parse_tunnel(frame, v).inner;  // without a tunnel nothing is hashed
+  wire::PacketView v = wire::parse_packet(frame);
+  if (s.inner) v = wire::parse_tunnel(frame, v).inner;  // without a tunnel nothing is hashed
   if (s.inner && v.ip_version == 0) return {};
   if (s.ip_version != 0 && s.ip_version != v.ip_version) return {};
   Fields input;
@@ -93,9 +93,9 @@ bool hashes_all_udp(const Tir& tir, uint8_t& type) noexcept {
   return hashes_all(tir.spec, false, type);
 }
 
-Qp& pick_queue(const Tir& tir, std::span<const std::byte> frame, RxHash& hash) noexcept {
+wq::Qp& pick_queue(const Tir& tir, std::span<const std::byte> frame, RxHash& hash) noexcept {
   hash = hash_frame(tir, frame);
   return *tir.table->queues[hash.value & (tir.table->queues.size() - 1)];
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

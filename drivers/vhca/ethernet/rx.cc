@@ -19,7 +19,7 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -28,55 +28,57 @@ using prm::Syndrome;
 constexpr std::size_t tcp_flags_at = 13;
 constexpr std::byte tcp_ack{0x10};
 
-bool receives(const Qp& qp) noexcept {
+bool receives(const wq::Qp& qp) noexcept {
   return qp.rq.wqes > 0 && qp.state != QpState::reset && qp.state != QpState::err;
 }
 
-uint8_t l4_type(std::span<const std::byte> frame, const PacketView& v) noexcept {
-  if (v.l4 == L4::udp) return prm::cqe::l4_udp;
-  if (v.l4 != L4::tcp) return prm::cqe::l4_none;
+uint8_t l4_type(std::span<const std::byte> frame, const wire::PacketView& v) noexcept {
+  if (v.l4 == wire::L4::udp) return prm::cqe::l4_udp;
+  if (v.l4 != wire::L4::tcp) return prm::cqe::l4_none;
   if ((frame[v.l4_at + tcp_flags_at] & tcp_ack) == std::byte{0}) return prm::cqe::l4_tcp;
   return v.l4_at + v.l4_header == v.l3_end ? prm::cqe::l4_tcp_empty_ack : prm::cqe::l4_tcp_ack;
 }
 
-bool no_udp_checksum(std::span<const std::byte> frame, const PacketView& v) noexcept {
+bool no_udp_checksum(std::span<const std::byte> frame, const wire::PacketView& v) noexcept {
   constexpr std::size_t checksum_at = 6;
-  return v.l4 == L4::udp && get_be<uint16_t>(frame, v.l4_at + checksum_at) == 0;
+  return v.l4 == wire::L4::udp && wire::get_be<uint16_t>(frame, v.l4_at + checksum_at) == 0;
 }
 
 }  // namespace
 
 void describe_frame(std::span<const std::byte> frame, bool tunnels, prm::Cqe& cqe) noexcept {
-  const PacketView outer = parse_packet(frame);
-  bool l3_good = l3_checksum_good(frame, outer), l4_good = l4_checksum_good(frame, outer);
-  PacketView v = outer;
-  const TunnelView tunnel = tunnels ? parse_tunnel(frame, outer) : TunnelView{};
-  if (tunnel.kind != TunnelKind::none) {
+  const wire::PacketView outer = wire::parse_packet(frame);
+  bool l3_good = wire::l3_checksum_good(frame, outer),
+       l4_good = wire::l4_checksum_good(frame, outer);
+  wire::PacketView v = outer;
+  const wire::TunnelView tunnel = tunnels ? wire::parse_tunnel(frame, outer) : wire::TunnelView{};
+  if (tunnel.kind != wire::TunnelKind::none) {
     v = tunnel.inner;
-    const bool covered = outer.l4 != L4::none && !no_udp_checksum(frame, outer);
-    l3_good = l3_good && l3_checksum_good(frame, v);
-    l4_good = (l4_good || !covered) && l4_checksum_good(frame, v);
+    const bool covered = outer.l4 != wire::L4::none && !no_udp_checksum(frame, outer);
+    l3_good = l3_good && wire::l3_checksum_good(frame, v);
+    l4_good = (l4_good || !covered) && wire::l4_checksum_good(frame, v);
     cqe.outer_l3_tunneled = static_cast<uint8_t>(
-        prm::cqe::tunneled | (outer.l3 == L3::ipv6 ? prm::cqe::outer_ipv6 : 0u));
+        prm::cqe::tunneled | (outer.l3 == wire::L3::ipv6 ? prm::cqe::outer_ipv6 : 0u));
   }
-  uint8_t l3 = v.l3 == L3::ipv4   ? prm::cqe::l3_ipv4
-               : v.l3 == L3::ipv6 ? prm::cqe::l3_ipv6
-                                  : prm::cqe::l3_none;
+  uint8_t l3 = v.l3 == wire::L3::ipv4   ? prm::cqe::l3_ipv4
+               : v.l3 == wire::L3::ipv6 ? prm::cqe::l3_ipv6
+                                        : prm::cqe::l3_none;
   unsigned ok = prm::cqe::l2_ok;
   if (l3_good) ok |= prm::cqe::l3_ok;
   if (l4_good) ok |= prm::cqe::l4_ok;
   unsigned type = static_cast<unsigned>(l3) << prm::cqe::l3_type_shift |
                   static_cast<unsigned>(l4_type(frame, v)) << prm::cqe::l4_type_shift;
-  if (v.l3 != L3::none && v.ip_options) type |= prm::cqe::ip_ext_opts;
-  if (v.l3 != L3::none && v.fragment) type |= prm::cqe::ip_fragment;
+  if (v.l3 != wire::L3::none && v.ip_options) type |= prm::cqe::ip_ext_opts;
+  if (v.l3 != wire::L3::none && v.fragment) type |= prm::cqe::ip_fragment;
   cqe.hds_ip_ext = static_cast<uint8_t>(ok);
   cqe.l4_hdr_type_etc = static_cast<uint8_t>(type);
 }
 
 be16 packet_checksum(std::span<const std::byte> frame) noexcept {
-  const PacketView v = parse_packet(frame);
-  if (v.l3 == L3::none) return {};
-  return be16::from_raw(fold_sum(add_to_sum(0, frame.subspan(v.l3_at, v.l3_end - v.l3_at))));
+  const wire::PacketView v = wire::parse_packet(frame);
+  if (v.l3 == wire::L3::none) return {};
+  return be16::from_raw(
+      wire::fold_sum(wire::add_to_sum(0, frame.subspan(v.l3_at, v.l3_end - v.l3_at))));
 }
 
 namespace {
@@ -100,8 +102,8 @@ void tell_joined(const JoinedMarks& j, prm::Cqe& cqe) noexcept {
   cqe.checksum = j.payload_sum;
 }
 
-bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const ShapedFrame& shaped,
-              Marks marks) noexcept {
+bool complete(EthState& eth, wq::Qp& qp, std::span<const std::byte> frame,
+              const ShapedFrame& shaped, Marks marks) noexcept {
   const uint16_t index = marks.index;
   prm::Cqe cqe{};
   describe_frame(frame, marks.tunnels, cqe);
@@ -124,15 +126,15 @@ bool complete(EthState& eth, Qp& qp, std::span<const std::byte> frame, const Sha
     cqe.wqe_id = be16{index};
     next = static_cast<uint16_t>(at.first + strides_of(qp.rq, bytes));
   } else {
-    consume_recv(*eth.context, qp);
+    wq::consume_recv(*eth.context, qp);
   }
   cqe.sop_drop_qpn = be32{qp.alone || marks.tag != 0 ? marks.tag : qp.qpn.value()};
   constexpr auto op = prm::CqeOpcode::resp_send;
   eth.context->journal->cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(op), index, bytes);
   if (joined != nullptr) tell_joined(*joined, cqe);
-  if (qp.recv_cq->block == nullptr) return write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
-  if (joined == nullptr && says_checksum(*qp.recv_cq)) cqe.checksum = packet_checksum(frame);
-  return write_or_hold(*eth.context, *qp.recv_cq, cqe, next);
+  if (qp.recv_cq->block == nullptr) return wq::write_cqe(*eth.context, *qp.recv_cq, cqe, op, false);
+  if (joined == nullptr && wq::says_checksum(*qp.recv_cq)) cqe.checksum = packet_checksum(frame);
+  return wq::write_or_hold(*eth.context, *qp.recv_cq, cqe, next);
 }
 
 constexpr uint64_t rules_settle_ns = 20'000'000;  // without a rule made or removed
@@ -140,14 +142,14 @@ constexpr uint64_t rules_settle_ns = 20'000'000;  // without a rule made or remo
 // An Ethernet receive queue goes on behind such a frame: mlx5_core (en/health.h,
 // cqe_syndrome_needs_recover) and DPDK (mlx5_rx.c, mlx5_rx_err_handle) do not recover from this
 // syndrome, since the queue is not in its error state.
-Delivered drop_too_long(EthState& eth, Qp& qp, uint16_t index, Verdict why) noexcept {
-  if (drop_recv(*eth.context, qp, index, why)) return Delivered::too_long;
-  fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
+Delivered drop_too_long(EthState& eth, wq::Qp& qp, uint16_t index, Verdict why) noexcept {
+  if (wq::drop_recv(*eth.context, qp, index, why)) return Delivered::too_long;
+  wq::fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
   return Delivered::queue_down;
 }
 
 // What a rule leads to: a queue pair, or what stands for a TIR.
-bool tells_of_tunnels(const Qp& to) noexcept {
+bool tells_of_tunnels(const wq::Qp& to) noexcept {
   return to.tir != nullptr ? to.tir->spec.tunnels : to.spec.tunnels;
 }
 
@@ -156,33 +158,33 @@ bool tells_of_tunnels(const Qp& to) noexcept {
 Delivered deliver(EthState& eth, FlowTarget to, std::span<const std::byte> frame,
                   const JoinedMarks* joined) noexcept {
   RxHash hash;
-  Qp& qp = to.qp->tir != nullptr ? pick_queue(*to.qp->tir, frame, hash) : *to.qp;
+  wq::Qp& qp = to.qp->tir != nullptr ? pick_queue(*to.qp->tir, frame, hash) : *to.qp;
   if (!receives(qp)) return Delivered::queue_down;
-  RecvWqe& wqe = eth.recv;
+  wq::RecvWqe& wqe = eth.recv;
   ShapedFrame shaped = shape_frame(eth, qp.spec, frame);
   switch (peek_for(eth, qp, shaped.bytes.size(), wqe)) {
-    case RecvTake::empty:
+    case wq::RecvTake::empty:
       if (qp.counter != nullptr) qp.counter->out_of_buffer++;
       return Delivered::no_wqe;
-    case RecvTake::fault:
-      fatal_qp(*eth.context, qp, "the memory of a receive queue is gone");
+    case wq::RecvTake::fault:
+      wq::fatal_qp(*eth.context, qp, "the memory of a receive queue is gone");
       return Delivered::queue_down;
-    case RecvTake::refused:
-      fail_refused_recv(*eth.context, qp, wqe.index);
+    case wq::RecvTake::refused:
+      wq::fail_refused_recv(*eth.context, qp, wqe.index);
       return Delivered::queue_down;
-    case RecvTake::ok:
+    case wq::RecvTake::ok:
       break;
   }
   const Verdict got =
-      scatter_to_recv(*eth.context, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
+      wq::scatter_to_recv(*eth.context, qp, wqe, shaped.bytes.data(), shaped.bytes.size());
   if (got.syndrome == Syndrome::local_length) return drop_too_long(eth, qp, wqe.index, got);
   if (!got.ok()) {
-    fail_recv(*eth.context, qp, wqe.index, got);
+    wq::fail_recv(*eth.context, qp, wqe.index, got);
     return Delivered::queue_down;
   }
   if (!complete(eth, qp, frame, shaped,
                 {hash, to.tag, wqe.index, tells_of_tunnels(*to.qp), joined})) {
-    fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
+    wq::fatal_qp(*eth.context, qp, "the completion queue of a receive queue is in error");
     return Delivered::queue_down;
   }
   return Delivered::yes;
@@ -234,11 +236,11 @@ bool each_arrival(EthState& eth, std::span<const FlowTarget> targets,
 // Whether a queue that receives has no receive WQE for the frame.
 bool lacks_room(EthState& eth, const FlowTarget& to, std::span<const std::byte> frame) noexcept {
   RxHash hash;
-  const Qp* qp = to.qp->tir != nullptr ? &pick_queue(*to.qp->tir, frame, hash) : to.qp;
+  const wq::Qp* qp = to.qp->tir != nullptr ? &pick_queue(*to.qp->tir, frame, hash) : to.qp;
   if (!receives(*qp)) return false;
-  const uint32_t waiting = recv_waiting(*qp);
+  const uint32_t waiting = wq::recv_waiting(*qp);
   if (waiting == 1) return needs_next(qp->rq, frame.size());
-  return waiting == 0 && peek_recv(*eth.context, *qp, eth.recv) == RecvTake::empty;
+  return waiting == 0 && wq::peek_recv(*eth.context, *qp, eth.recv) == wq::RecvTake::empty;
 }
 
 // With flow control a frame waits until each of its queues has room; and a recording loses nothing.
@@ -288,7 +290,7 @@ void count_delivered(EthPort& port, Delivered d, uint64_t frames, uint64_t bytes
 namespace {
 
 // Whether frames of `from` come back to `to`: a client's own do only where the queue wants them.
-bool comes_back(const Qp& from, const Qp& to, bool multicast) noexcept {
+bool comes_back(const wq::Qp& from, const wq::Qp& to, bool multicast) noexcept {
   if (from.sink != to.sink) return true;
   return multicast ? to.spec.own_multicast : to.spec.own_unicast;
 }
@@ -319,7 +321,7 @@ const char* why_dropped(bool filtered, bool no_rule) noexcept {
 
 }  // namespace
 
-bool eth_loop_back(EthState& eth, const Qp& from, std::span<const std::byte> frame) noexcept {
+bool eth_loop_back(EthState& eth, const wq::Qp& from, std::span<const std::byte> frame) noexcept {
   // As mlx5_ib switches it on: for a second client, or for a queue that wants its own.
   if (eth.clients < 2 && eth.own_queues == 0) return false;
   const uint32_t number = from.attr.port;
@@ -361,7 +363,7 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
   port.paused = wait;
   if (wait) return false;
   auto bytes = static_cast<uint32_t>(frame.size());
-  if (port.counts_casts && bytes >= ether_header_bytes) [[unlikely]]
+  if (port.counts_casts && bytes >= wire::ether_header_bytes) [[unlikely]]
     port.rx_casts.add(frame);
   const bool filtered = port.steering.dropped(), kernels = port.steering.netdev_takes();
   port.steering.count_hits(bytes);
@@ -393,4 +395,4 @@ bool eth_handle_frame(EthState& eth, uint32_t number, std::span<const std::byte>
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -6,7 +6,7 @@
 #include "vhca/ethernet/state.hh"
 #include "vhca/wire/crc32.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -15,7 +15,7 @@ constexpr std::size_t tag_bytes = 4;
 constexpr std::byte tag_type_bytes[2] = {std::byte{0x81}, std::byte{0x00}};
 
 bool tagged(std::span<const std::byte> frame) noexcept {
-  return frame.size() >= ether_header_bytes + tag_bytes &&
+  return frame.size() >= wire::ether_header_bytes + tag_bytes &&
          std::memcmp(frame.data() + addresses_bytes, tag_type_bytes, sizeof(tag_type_bytes)) == 0;
 }
 
@@ -43,11 +43,11 @@ ShapedFrame shape_frame(EthState& eth, const QpSpec& spec,
   at = append(eth.shaped, at, rest.data(), rest.size());
   if (spec.scatter_fcs) {
     // Of the frame as it came, its tag included; the lowest byte travels first.
-    uint32_t fcs = ~crc32_add(~uint32_t{0}, frame);
+    uint32_t fcs = ~wire::crc32_add(~uint32_t{0}, frame);
     at = append(eth.shaped, at, &fcs, sizeof(fcs));
   }
   s.bytes = std::span<const std::byte>(eth.shaped).first(at);
   return s;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

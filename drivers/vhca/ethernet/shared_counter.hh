@@ -9,7 +9,7 @@
 
 #include "vhca/tpt/odp_stats.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 class SharedCounter {
  public:
@@ -21,7 +21,7 @@ class SharedCounter {
     if (sum_ == nullptr) return;
     uint64_t shown = sum_->fetch_add(n, std::memory_order_seq_cst) + n;
     for (;;) {
-      OdpStats::write_text(text_, shown);
+      tpt::OdpStats::write_text(text_, shown);
       uint64_t now = sum_->load(std::memory_order_seq_cst);
       if (now == shown) return;
       shown = now;
@@ -33,4 +33,4 @@ class SharedCounter {
   char* text_ = nullptr;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -21,7 +21,7 @@
 #include "vhca/ethernet/table_type.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 struct Tir;
 
@@ -76,7 +76,7 @@ struct FlowTable {
   uint32_t users = 0;  // samplers, and entries of other tables
   bool has_entry = false;
   FlowEntry entry;
-  Qp end;  // what rules of a port name; it has no rings
+  wq::Qp end;  // what rules of a port name; it has no rings
 };
 
 // Every `ratio`-th frame goes to `sample` as well.
@@ -149,4 +149,4 @@ class SoftSteering {
   const char* lost_ = nullptr;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

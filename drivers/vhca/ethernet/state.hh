@@ -21,7 +21,7 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/recv.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // Frames of a recording that queues have got and whose client has read none of them: when those
 // queues go, the frames go back to the recording.
@@ -32,8 +32,8 @@ struct Unread {
 };
 
 struct EthPort {
-  Wire* wire = nullptr;                // null: nothing is plugged in
-  std::shared_ptr<PortNetdev> netdev;  // the kernel's interface beside it; null: none
+  wire::Wire* wire = nullptr;                // null: nothing is plugged in
+  std::shared_ptr<wire::PortNetdev> netdev;  // the kernel's interface beside it; null: none
   // Bytes of a frame that raw packet queues get; eth_set_mtu().
   std::size_t longest_in = SIZE_MAX;
   Steering steering;
@@ -54,11 +54,11 @@ struct LargeReceives;  // ethernet/lro.hh
 class SoftSteering;    // ethernet/soft_steering.hh
 
 struct EthState {
-  EngineContext* context = nullptr;
+  wq::EngineContext* context = nullptr;
   std::vector<EthPort> ports;
   std::vector<std::byte> frame;   // of the send WQE under execution: the longest that a port takes
   std::vector<std::byte> shaped;  // a received frame that is not delivered as it came
-  RecvWqe recv;                   // the receive WQE in hand
+  wq::RecvWqe recv;               // the receive WQE in hand
   // Where rules change frames: in the first half those that leave, with what is put in front, and
   // in the second half those that are received, which may be the same frame on its way back.
   std::vector<std::byte> wrapped;
@@ -96,4 +96,4 @@ be16 packet_checksum(std::span<const std::byte> frame) noexcept;
 // The port of a queue; its number comes from the client.
 EthPort& eth_port(EthState&, uint32_t port) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -9,7 +9,7 @@
 #include "vhca/wire/packet.hh"
 #include "vhca/wire/tunnel.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace ste = prm::ste;
 
@@ -47,9 +47,9 @@ const char* SteActions::tunnel_action(SteBranch& b, uint32_t action) noexcept {
 }
 
 const char* SteActions::take_tunnel_off(SteBranch& b) noexcept {
-  const TunnelView t = parse_tunnel(b.frame, parse_packet(b.frame));
-  if (t.kind == TunnelKind::none || !t.has_ether ||
-      b.frame.size() < t.inner_at + ether_header_bytes)
+  const wire::TunnelView t = wire::parse_tunnel(b.frame, wire::parse_packet(b.frame));
+  if (t.kind == wire::TunnelKind::none || !t.has_ether ||
+      b.frame.size() < t.inner_at + wire::ether_header_bytes)
     return ste_end::no_tunnel;
   b.frame = b.frame.subspan(t.inner_at);
   b.known = false;
@@ -58,7 +58,7 @@ const char* SteActions::take_tunnel_off(SteBranch& b) noexcept {
 
 // A frame without a tag stays as it is.
 const char* SteActions::pop_vlan(SteBranch& b) noexcept {
-  if (parse_packet(b.frame).tags == 0) return nullptr;
+  if (wire::parse_packet(b.frame).tags == 0) return nullptr;
   if (!make_own(b)) return ste_end::too_many;
   std::memmove(b.frame.data() + vlan_bytes, b.frame.data(), both_macs);
   b.frame = b.frame.subspan(vlan_bytes);
@@ -75,7 +75,8 @@ const char* SteActions::send_action(SteBranch& b, std::span<const std::byte> ent
     case ste::action_encap:
       return encapsulate(b, data, 0);
     case ste::action_encap_l3:
-      return encapsulate(b, data, ether_header_bytes + vlan_bytes * parse_packet(b.frame).tags);
+      return encapsulate(b, data,
+                         wire::ether_header_bytes + vlan_bytes * wire::parse_packet(b.frame).tags);
     default:
       return ste_end::unknown;
   }
@@ -84,7 +85,7 @@ const char* SteActions::send_action(SteBranch& b, std::span<const std::byte> ent
 const char* SteActions::push_vlan(SteBranch& b, uint32_t tag) noexcept {
   if (!make_own(b) || !put_in_front(b, vlan_bytes)) return ste_end::too_many;
   std::memmove(b.frame.data(), b.frame.data() + vlan_bytes, both_macs);
-  put_be(b.frame, both_macs, tag);
+  wire::put_be(b.frame, both_macs, tag);
   return nullptr;
 }
 
@@ -93,7 +94,7 @@ const char* SteActions::encapsulate(SteBranch& b, uint32_t number, std::size_t g
   const Prepend* p = s_.reformats.at(number & 0xffffff);
   if (p == nullptr || gone > b.frame.size()) return ste_end::no_object;
   if (!make_own(b)) return ste_end::too_many;
-  if (b.frame.size() - gone + p->count < ether_header_bytes) return ste_end::too_short;
+  if (b.frame.size() - gone + p->count < wire::ether_header_bytes) return ste_end::too_short;
   b.frame = b.frame.subspan(gone);
   if (!put_in_front(b, p->count)) return ste_end::too_many;
   std::copy_n(p->bytes.begin(), p->count, b.frame.begin());
@@ -142,4 +143,4 @@ bool SteActions::put_in_front(SteBranch& b, std::size_t bytes) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -13,7 +13,7 @@
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/ethernet/ste_lookup.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 inline uint32_t ste_get(std::span<const std::byte> entry, prm::CapField f) noexcept {
   return prm::cap_get(entry, f);
@@ -86,4 +86,4 @@ class SteActions {
   std::size_t copies_ = 0, steps_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

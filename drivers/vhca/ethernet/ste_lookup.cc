@@ -10,7 +10,7 @@
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/wire/crc32.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -264,8 +264,8 @@ uint32_t hash_place(const SteTag& found, uint16_t byte_mask, uint32_t entries) n
   SteTag masked{};
   for (std::size_t i = 0; i < found.size(); i++)
     if ((byte_mask >> (found.size() - 1 - i) & 1u) != 0) masked[i] = found[i];
-  const uint32_t crc = crc32_add(0, masked);
+  const uint32_t crc = wire::crc32_add(0, masked);
   return __builtin_bswap32(crc) & (entries - 1);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

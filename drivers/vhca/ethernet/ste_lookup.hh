@@ -12,7 +12,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/ethernet/rewrite.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 using SteTag = std::array<std::byte, 16>;
 
@@ -31,4 +31,4 @@ bool look_up(uint8_t lookup, const SteHeaders&, const SteeringRegisters&, SteTag
 // highest for the first; `entries` a power of two.
 uint32_t hash_place(const SteTag& found, uint16_t byte_mask, uint32_t entries) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -13,7 +13,7 @@
 #include "vhca/ethernet/ste_lookup.hh"
 #include "vhca/ethernet/tir.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace ste = prm::ste;
 
@@ -85,7 +85,7 @@ class SteWalk {
     }
   }
 
-  void arrive(const SteWay& b, Qp* to) noexcept {
+  void arrive(const SteWay& b, wq::Qp* to) noexcept {
     if (arrived_ == SoftSteering::most_arrivals) return stop(ste_end::too_many);
     scratch_.arrivals[arrived_++] = {{to, b.tag}, b.frame};
   }
@@ -224,4 +224,4 @@ void SoftSteering::count(bool egress) noexcept {
   s.hits = 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

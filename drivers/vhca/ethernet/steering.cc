@@ -8,7 +8,7 @@
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/wire/port_netdev.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -99,7 +99,7 @@ bool conflicts(const FlowSpec& a, const FlowSpec& b) noexcept {
 
 }  // namespace
 
-Result<uint32_t> Steering::add(Qp* qp, const FlowSpec& asked) {
+Result<uint32_t> Steering::add(wq::Qp* qp, const FlowSpec& asked) {
   // On a card rules of both kinds are entries that compare buffers (fs.c, parse_flow_attr()).
   FlowSpec spec = asked;
   use_buffer(spec);
@@ -136,7 +136,7 @@ int Steering::remove(uint32_t rule) {
   return 0;
 }
 
-bool Steering::uses(const Qp* qp) const noexcept {
+bool Steering::uses(const wq::Qp* qp) const noexcept {
   return std::any_of(rules_.begin(), rules_.end(), [qp](const Rule& r) { return r.qp == qp; });
 }
 
@@ -172,7 +172,7 @@ std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) no
   rewrite_ = nullptr;
   asked_netdev_ = netdev_takes_ = false;
   if (frame.size() < 14) return {};
-  const PacketView view = parse_packet(frame);
+  const wire::PacketView view = wire::parse_packet(frame);
   const MatchParam outer = outer_headers(frame, view);
   if (deeps_ != 0) deeper_ = deep_headers(frame, view);
   const Headers h{(frame[0] & std::byte{1}) != std::byte{0}, &outer, &deeper_};
@@ -198,4 +198,4 @@ std::span<const FlowTarget> Steering::match(std::span<const std::byte> frame) no
   return taken_;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

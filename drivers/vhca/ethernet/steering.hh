@@ -14,10 +14,15 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
-
-struct Qp;
+namespace kilim::vhca::wire {
 class PortNetdev;  // wire/port_netdev.hh
+}  // namespace kilim::vhca::wire
+
+namespace kilim::vhca::wq {
+struct Qp;
+}  // namespace kilim::vhca::wq
+
+namespace kilim::vhca::ethernet {
 
 // How far into a frame rules look: at addresses and type; at the kind of packet too
 // (flow_memo.hh); at more, or a rule counts.
@@ -25,7 +30,7 @@ enum class Reach : uint8_t { link, kind, all };
 
 // A queue that gets a frame, and what its completion is marked with; 0: nothing.
 struct FlowTarget {
-  Qp* qp = nullptr;
+  wq::Qp* qp = nullptr;
   uint32_t tag = 0;
   bool operator==(const FlowTarget&) const = default;
 };
@@ -34,11 +39,11 @@ class Steering {
  public:
   // The rule's number; the queue is null where it drops. EINVAL, ENOSPC (priority), ENOMEM as
   // mlx5_ib answers; EEXIST: a rule that says the very same drops, or marks otherwise.
-  Result<uint32_t> add(Qp*, const FlowSpec&);
+  Result<uint32_t> add(wq::Qp*, const FlowSpec&);
   // ENOENT: no such rule.
   int remove(uint32_t rule);
   // Whether any rule names this queue.
-  [[nodiscard]] bool uses(const Qp*) const noexcept;
+  [[nodiscard]] bool uses(const wq::Qp*) const noexcept;
   [[nodiscard]] std::size_t count() const noexcept { return rules_.size(); }
 
   // The number of the nearest rule in front of `rule`, in the order of match(), for which `has`
@@ -71,7 +76,7 @@ class Steering {
   std::span<const FlowTarget> match(std::span<const std::byte> frame) noexcept;
 
   // The interface beside the port; null, as at first: none.
-  void use_netdev(PortNetdev* netdev) noexcept {
+  void use_netdev(wire::PortNetdev* netdev) noexcept {
     netdev_ = netdev;
     version_++;
   }
@@ -96,7 +101,7 @@ class Steering {
  private:
   struct Rule {
     uint32_t number;
-    Qp* qp;
+    wq::Qp* qp;
     FlowSpec spec;  // by buffer
   };
   void take(const Rule&) noexcept;
@@ -112,11 +117,11 @@ class Steering {
   const RewriteList* rewrite_ = nullptr;
   DeepMatch deeper_;  // of the last frame, where rules look at it
   bool dropped_ = false;
-  PortNetdev* netdev_ = nullptr;
+  wire::PortNetdev* netdev_ = nullptr;
   bool asked_netdev_ = false, netdev_takes_ = false;
   uint32_t next_number_ = 1;
   std::array<std::size_t, 3> of_reach_{};  // rules of each Reach
   uint64_t version_ = 1;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

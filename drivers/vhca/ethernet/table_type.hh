@@ -8,7 +8,7 @@
 #include "kilim/prm/flow_table.hh"
 #include "vhca/core/profile.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 enum class TableType : uint8_t {
   nic_rx = prm::flow_cmd::nic_rx,
@@ -34,4 +34,4 @@ constexpr bool sees_rdma(TableType t) noexcept {
   return t == TableType::rdma_rx || t == TableType::rdma_tx;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -13,12 +13,12 @@
 #include "vhca/ethernet/toeplitz.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 struct Rqt {
   uint32_t number = 0;
   const EventSink* open = nullptr;  // whose it is
-  std::vector<Qp*> queues;          // a power of two of places; a queue may have many
+  std::vector<wq::Qp*> queues;      // a power of two of places; a queue may have many
   uint32_t users = 0;               // TIRs
   uint32_t most = 0;  // places that its creator said it may have; 0: as many as it has
 };
@@ -26,7 +26,7 @@ struct Rqt {
 struct Tir {
   explicit Tir() noexcept : toeplitz({}) {}
   uint32_t number = 0;
-  Qp end;  // what rules name; it has no rings
+  wq::Qp end;  // what rules name; it has no rings
   TirSpec spec;
   Rqt* table = nullptr;
   bool direct = false;  // the table is its own, for one queue
@@ -51,7 +51,7 @@ RxHash hash_plain_ipv4(const Tir&, std::span<const std::byte> frame, bool is_tcp
 
 // Where a frame goes, and by which hash.
 struct HashedFrame {
-  Qp* qp;
+  wq::Qp* qp;
   RxHash hash;
 };
 // Whether UDP frames on IPv4 are hashed by both addresses and, where `type` says so then, both
@@ -59,6 +59,6 @@ struct HashedFrame {
 bool hashes_all_udp(const Tir&, uint8_t& type) noexcept;
 
 // The queue that gets this frame.
-Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;
+wq::Qp& pick_queue(const Tir&, std::span<const std::byte> frame, RxHash& hash) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -5,7 +5,7 @@
 #include "kilim/detail/base/be.hh"
 #include "vhca/ethernet/toeplitz_products.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 namespace {
 
@@ -64,4 +64,4 @@ void Toeplitz::hash_four(const Inputs& in, std::array<uint32_t, 4>& value,
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -12,7 +12,7 @@
 
 #include "vhca/core/receive_spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 class Toeplitz {
  public:
@@ -68,4 +68,4 @@ class Toeplitz {
   bool multiplies_ = false;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

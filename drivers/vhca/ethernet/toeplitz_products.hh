@@ -10,7 +10,7 @@
 
 #include <immintrin.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
 
 // Of a key: what two addresses are multiplied with, and what the ports are, 0 where those do not
 // count.
@@ -63,4 +63,4 @@ struct ToeplitzWindows {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(value), _mm_shuffle_epi8(turned, to_host));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::ethernet

@@ -15,18 +15,18 @@
 #include "vhca/wq/qp_list.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 struct Engine {
   Engine(uint32_t first_qpn, uint32_t most_qps) : qps(first_qpn, most_qps) {}
 
-  EngineContext context;
-  ObjectTable<Qp> qps;
-  EthState eth;
-  RoceLink roce;
-  ReadyList ready;                // queues with work
-  std::vector<Qp*> waiting;       // for RNR and timeouts; create_qp reserves room for every queue
-  SendWqe scratch;                // the WQE under execution
+  wq::EngineContext context;
+  ObjectTable<wq::Qp> qps;
+  ethernet::EthState eth;
+  transport::RoceLink roce;
+  wq::ReadyList ready;            // queues with work
+  std::vector<wq::Qp*> waiting;   // for RNR and timeouts; create_qp reserves room for every queue
+  wq::SendWqe scratch;            // the WQE under execution
   uint64_t work_since_clock = 0;  // in bytes, see below
   uint64_t fatal_at = 0;          // the adapter dies with this send request; 0: never
   bool executing = true;          // false: send requests complete and nothing else happens
@@ -48,4 +48,4 @@ inline constexpr uint64_t general_work = 4096, plain_work = 1024;
 // Completions carry the time: after so much work of a turn it is asked for again.
 inline constexpr uint64_t clock_work = 16 * general_work;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -6,11 +6,11 @@
 #include "vhca/transport/requester_wire.hh"
 #include "vhca/transport/weak_wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
-std::size_t run_on_wire(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_on_wire(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
-  RoceLink& link = e.roce;
+  transport::RoceLink& link = e.roce;
   if (link.full_until_ns != 0) {
     qp.rc->idle = true;
     link.blocked.push(qp);
@@ -18,16 +18,16 @@ std::size_t run_on_wire(Engine& e, Qp& qp, std::size_t budget) noexcept {
   }
   qp.rc->idle = false;
   for (; done < budget && !due_to_die(e); done++) {
-    RequesterStep step = send_next(link, qp);
-    if (step == RequesterStep::sent) continue;
-    bool goes_on = step == RequesterStep::local && run_one(e, qp);
-    if (step == RequesterStep::local) after_local(qp);
+    transport::RequesterStep step = transport::send_next(link, qp);
+    if (step == transport::RequesterStep::sent) continue;
+    bool goes_on = step == transport::RequesterStep::local && run_one(e, qp);
+    if (step == transport::RequesterStep::local) transport::after_local(qp);
     if (goes_on) continue;
     qp.rc->idle = true;
     break;
   }
-  if (weak_on_wire(qp) != nullptr) [[unlikely]]
-    change_keys(link, qp);
+  if (transport::weak_on_wire(qp) != nullptr) [[unlikely]]
+    transport::change_keys(link, qp);
   if (link.full_until_ns != 0) {
     link.blocked.push(qp);
     link.first_has_sent = done > 0;
@@ -35,4 +35,4 @@ std::size_t run_on_wire(Engine& e, Qp& qp, std::size_t budget) noexcept {
   return done;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -7,9 +7,9 @@
 
 #include "vhca/exec/engine.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // Sends at most `budget` packets of a queue that has `rc`; returns how many steps it took.
-std::size_t run_on_wire(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_on_wire(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

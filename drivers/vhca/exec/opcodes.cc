@@ -13,58 +13,58 @@
 #include "vhca/transport/requester.hh"
 #include "vhca/transport/tag_match.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
 using prm::Opcode;
 
-Verdict nothing(Engine&, Qp&, const SendWqe&, Answer&) noexcept {
+Verdict nothing(Engine&, wq::Qp&, const wq::SendWqe&, transport::Answer&) noexcept {
   return Verdict::done();
 }
 
-Verdict request(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
+Verdict request(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer& answer) noexcept {
   if (filters_rdma(e)) [[unlikely]]
     return exec_filtered_request(e, qp, wqe, answer);
-  return exec_request(e.context, e.qps, qp, wqe, answer);
+  return transport::exec_request(e.context, e.qps, qp, wqe, answer);
 }
 
-Verdict datagram(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+Verdict datagram(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
   if (filters_rdma(e)) [[unlikely]]
     return exec_filtered_datagram(e, qp, wqe);
-  return exec_datagram(e.roce, qp, wqe);
+  return transport::exec_datagram(e.roce, qp, wqe);
 }
 
-Verdict frame(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
-  return eth_exec_send(e.eth, qp, wqe);
+Verdict frame(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
+  return ethernet::eth_exec_send(e.eth, qp, wqe);
 }
 
-Verdict frames(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
-  return eth_exec_packets(e.eth, qp, wqe);
+Verdict frames(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
+  return ethernet::eth_exec_packets(e.eth, qp, wqe);
 }
 
-Verdict large_send(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
-  return eth_exec_large_send(e.eth, qp, wqe);
+Verdict large_send(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
+  return ethernet::eth_exec_large_send(e.eth, qp, wqe);
 }
 
-Verdict umr(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+Verdict umr(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
   return exec_umr(e.context, qp, wqe);
 }
 
-Verdict local_inval(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+Verdict local_inval(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
   return exec_local_inval(e.context, qp, wqe);
 }
 
-Verdict set_psv(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
+Verdict set_psv(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
   return exec_set_psv(e.context, qp, wqe);
 }
 
-Verdict tag_operation(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
-  return exec_tag_operation(e.context, qp, wqe);
+Verdict tag_operation(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
+  return transport::exec_tag_operation(e.context, qp, wqe);
 }
 
-Verdict dma_copy(Engine& e, Qp& qp, const SendWqe& wqe, Answer&) noexcept {
-  return exec_dma_copy(e.context, qp, wqe);
+Verdict dma_copy(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer&) noexcept {
+  return transport::exec_dma_copy(e.context, qp, wqe);
 }
 
 constexpr uint8_t bit(QpType t) noexcept {
@@ -122,11 +122,11 @@ const OpcodeRow* opcode_row(QpType type, uint8_t opcode) noexcept {
   return place != 0 ? &rows[place - 1] : nullptr;
 }
 
-Verdict execute_here(void* engine, Qp& qp, const SendWqe& wqe) noexcept {
+Verdict execute_here(void* engine, wq::Qp& qp, const wq::SendWqe& wqe) noexcept {
   const OpcodeRow* row = opcode_row(qp.type, wqe.opcode);
-  Answer none;
+  transport::Answer none;
   if (row == nullptr) return malformed("an opcode that the queue does not know");
   return row->execute(*static_cast<Engine*>(engine), qp, wqe, none);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

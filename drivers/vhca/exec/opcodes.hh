@@ -11,14 +11,14 @@
 #include "vhca/exec/engine.hh"
 #include "vhca/transport/requester.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 struct OpcodeRow {
   // One WQE, once.
-  using Execute = Verdict (*)(Engine&, Qp&, const SendWqe&, Answer&) noexcept;
+  using Execute = Verdict (*)(Engine&, wq::Qp&, const wq::SendWqe&, transport::Answer&) noexcept;
   // What the WQE at sq.ci begins, as far as it is plain (plain.hh): how many WQEs, `budget` at
   // most.
-  using Straight = std::size_t (*)(Engine&, Qp&, std::size_t budget) noexcept;
+  using Straight = std::size_t (*)(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
   prm::Opcode opcode;
   uint8_t services;  // a bit for each QpType
@@ -30,6 +30,6 @@ struct OpcodeRow {
 const OpcodeRow* opcode_row(QpType, uint8_t opcode) noexcept;
 
 // Executes a WQE that asks nothing of a peer; for RoceLink::execute.
-Verdict execute_here(void* engine, Qp&, const SendWqe&) noexcept;
+Verdict execute_here(void* engine, wq::Qp&, const wq::SendWqe&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -25,7 +25,7 @@
 #include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
@@ -48,7 +48,7 @@ constexpr Kind plain_write = {Opcode::rdma_write, prm::mkey::local_read, prm::mk
 constexpr Kind plain_read = {Opcode::rdma_read, prm::mkey::local_write, prm::mkey::remote_read,
                              true};
 
-bool may_run(const Engine& e, const Qp& qp) noexcept {
+bool may_run(const Engine& e, const wq::Qp& qp) noexcept {
   const bool connected = qp.type == QpType::rc || qp.type == QpType::uc;
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
   return e.executing && !awaits_fault(e) && !e.context.journal->on() && connected && !qp.rc &&
@@ -56,26 +56,26 @@ bool may_run(const Engine& e, const Qp& qp) noexcept {
          completes_plainly(*qp.send_cq) && !filters_rdma(e);
 }
 
-bool admits(const Qp& qp, const Qp& peer, const Kind& kind) noexcept {
+bool admits(const wq::Qp& qp, const wq::Qp& peer, const Kind& kind) noexcept {
   if (peer.state == QpState::rtr && !peer.established) return false;
   if (!kind.answered) return (peer.attr.access & access::remote_write) != 0;
   return qp.type == QpType::rc && qp.spec.scatter_answers == 0 && qp.attr.max_rd_atomic != 0 &&
          (peer.attr.access & access::remote_read) != 0 && peer.attr.max_dest_rd_atomic != 0;
 }
 
-bool gather(const PinnedPieces& from, uint64_t to) noexcept {
+bool gather(const tpt::PinnedPieces& from, uint64_t to) noexcept {
   for (std::size_t i = 0; i < from.count; i++) {
-    const PinnedPieces::Piece& p = from.pieces[i];
-    if (!dma::copy_within(Va{to}, Va{p.va}, p.bytes)) return false;
+    const tpt::PinnedPieces::Piece& p = from.pieces[i];
+    if (!memory::dma::copy_within(Va{to}, Va{p.va}, p.bytes)) return false;
     to += p.bytes;
   }
   return true;
 }
 
-bool scatter(uint64_t from, const PinnedPieces& to) noexcept {
+bool scatter(uint64_t from, const tpt::PinnedPieces& to) noexcept {
   for (std::size_t i = 0; i < to.count; i++) {
-    const PinnedPieces::Piece& p = to.pieces[i];
-    if (!dma::copy_within(Va{p.va}, Va{from}, p.bytes)) return false;
+    const tpt::PinnedPieces::Piece& p = to.pieces[i];
+    if (!memory::dma::copy_within(Va{p.va}, Va{from}, p.bytes)) return false;
     from += p.bytes;
   }
   return true;
@@ -83,16 +83,16 @@ bool scatter(uint64_t from, const PinnedPieces& to) noexcept {
 
 // One end of a move, piece after piece.
 struct PieceReader {
-  const KeyTable& keys;
-  PinnedRange& range;
+  const tpt::KeyTable& keys;
+  tpt::PinnedRange& range;
   uint32_t taken = 0;  // of range.now
-  PinnedPieces::Piece piece{0, 0};
+  tpt::PinnedPieces::Piece piece{0, 0};
 
   // False: there is no further one.
   [[gnu::always_inline]] bool fill() noexcept {
     if (piece.bytes != 0) return true;
     if (taken == range.now.count) [[unlikely]] {
-      if (!next_pinned(keys, range)) return false;
+      if (!tpt::next_pinned(keys, range)) return false;
       taken = 0;
     }
     piece = range.now.pieces[taken++];
@@ -100,7 +100,7 @@ struct PieceReader {
   }
 };
 
-bool move_pieces(const KeyTable& keys, PinnedRange& from, PinnedRange& to,
+bool move_pieces(const tpt::KeyTable& keys, tpt::PinnedRange& from, tpt::PinnedRange& to,
                  uint64_t bytes) noexcept {
   if (to.count == 1 && from.list == nullptr) return gather(from.now, to.now.pieces[0].va);
   if (from.count == 1 && to.list == nullptr) return scatter(from.now.pieces[0].va, to.now);
@@ -108,7 +108,7 @@ bool move_pieces(const KeyTable& keys, PinnedRange& from, PinnedRange& to,
   while (bytes != 0) {
     if (!source.fill() || !target.fill()) return false;
     const uint64_t n = std::min(source.piece.bytes, target.piece.bytes);
-    if (!dma::copy_within(Va{target.piece.va}, Va{source.piece.va}, n)) return false;
+    if (!memory::dma::copy_within(Va{target.piece.va}, Va{source.piece.va}, n)) return false;
     source.piece = {source.piece.va + n, source.piece.bytes - n};
     target.piece = {target.piece.va + n, target.piece.bytes - n};
     bytes -= n;
@@ -123,19 +123,19 @@ struct Listed {
 
 // A request of any length by keys that are lists, or by others than those remembered. Reads its WQE
 // at `at` anew: nothing that was read before counts.
-[[gnu::noinline]] Listed move_listed(Engine& e, Qp& qp, const Qp& peer, const Kind& kind,
+[[gnu::noinline]] Listed move_listed(Engine& e, wq::Qp& qp, const wq::Qp& peer, const Kind& kind,
                                      uint64_t at) noexcept {
   const PlainWqe w = read_plain_wqe(at);
   // A length of 0 stands for 2 GiB, the highest bit for inline data: neither is plain.
   if (w.bytes - 1 >= std::min(longest_listed, qp.spec.max_message)) return {0, 0};
-  const Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
-  const Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
-  KeyMemos& m = qp.memos;
-  PinnedRange here, there;
-  const Translator& t = e.context.translator;
+  const tpt::Access mine{qp.spec.pd, qp.qpn.value(), kind.local};
+  const tpt::Access theirs{peer.spec.pd, peer.qpn.value(), kind.remote};
+  tpt::KeyMemos& m = qp.memos;
+  tpt::PinnedRange here, there;
+  const tpt::Translator& t = e.context.translator;
   const bool found =
-      find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
-      find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
+      tpt::find_pinned(t, {w.lkey, w.local, w.bytes, mine}, {m.local, m.local_inner}, here) &&
+      tpt::find_pinned(t, {w.rkey, w.remote, w.bytes, theirs}, {m.remote, m.remote_inner}, there);
   m.prepare(kind.local, kind.remote, longest);
   if (!found) return {0, 0};
   const bool moved = kind.answered ? move_pieces(*t.keys, there, here, w.bytes)
@@ -144,7 +144,7 @@ struct Listed {
 }
 
 // Behind the offset up to which the longest request fits.
-[[gnu::cold, gnu::noinline]] bool still_fits(const KeyMemo& key, uint64_t offset,
+[[gnu::cold, gnu::noinline]] bool still_fits(const tpt::KeyMemo& key, uint64_t offset,
                                              uint64_t bytes) noexcept {
   return key.holds(offset, bytes);
 }
@@ -158,10 +158,10 @@ struct Run {
 // The bytes of one request; `answered`: how many came back. False: it is not plain, or its memory
 // is gone.
 template <const Kind& kind>
-[[gnu::always_inline]] inline bool move_request(Engine& e, Qp& qp, const Qp& peer, Run& run,
+[[gnu::always_inline]] inline bool move_request(Engine& e, wq::Qp& qp, const wq::Qp& peer, Run& run,
                                                 uint32_t& answered) noexcept {
   const PlainWqe w = read_plain_wqe(run.at);
-  const KeyMemos& keys = qp.memos;
+  const tpt::KeyMemos& keys = qp.memos;
   const bool known = w.lkey == keys.local.key && w.rkey == keys.remote.key;
   // 0 bytes and those beyond the longest are looked at there.
   if (!known || w.bytes - 1 >= keys.longest) [[unlikely]] {
@@ -189,7 +189,7 @@ template <const Kind& kind>
 
 // A run over the ring: `most` WQEs at most. Returns how many.
 template <const Kind& kind>
-[[gnu::noinline]] std::size_t run_kind(Engine& e, Qp& qp, const Qp& peer,
+[[gnu::noinline]] std::size_t run_kind(Engine& e, wq::Qp& qp, const wq::Qp& peer,
                                        std::size_t most) noexcept {
   qp.memos.prepare(kind.local, kind.remote, longest);
   PlainEntries entries(e.context, qp, kind.opcode);
@@ -226,39 +226,39 @@ template <const Kind& kind>
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + done);
   bool event = false;
   if (mode >= prm::ctrl::cq_update && !gone) {
-    take_posted_nops(e.context, qp);
+    wq::take_posted_nops(e.context, qp);
     gone = !entries.give(bytes);
     event = !gone && mode > prm::ctrl::cq_update;
   }
-  Cq& cq = *qp.send_cq;
+  wq::Cq& cq = *qp.send_cq;
   cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
   e.context.journal->plain(done, 2 * done + run.pieces, entries.given());
   e.work_since_clock += done * plain_work;
-  if (event) raise_event(e.context, cq);
+  if (event) wq::raise_event(e.context, cq);
   // The general way finds out what to do about it.
-  if (gone && !complete_send(e.context, qp, {static_cast<uint8_t>(kind.opcode), last, bytes}))
-    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  if (gone && !wq::complete_send(e.context, qp, {static_cast<uint8_t>(kind.opcode), last, bytes}))
+    wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }
 
 // A run of requests of one kind.
 template <const Kind& kind>
-std::size_t run_requests(Engine& e, Qp& qp, std::size_t budget) noexcept {
-  const Qp* peer = answering_peer(e.qps, qp);
+std::size_t run_requests(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
+  const wq::Qp* peer = transport::answering_peer(e.qps, qp);
   if (peer == nullptr || !admits(qp, *peer, kind)) return 0;
   const uint32_t place = qp.sq.ci & (qp.sq.wqebbs - 1);
   const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
   const std::size_t most =
-      std::min<std::size_t>({budget, posted, qp.sq.wqebbs - place, straight_room(*qp.send_cq)});
+      std::min<std::size_t>({budget, posted, qp.sq.wqebbs - place, wq::straight_room(*qp.send_cq)});
   recall(e, qp, *peer);
   return run_kind<kind>(e, qp, *peer, most);
 }
 
 // What the next WQE begins, as far as it is plain.
-std::size_t run_next(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_next(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   const uint32_t place = qp.sq.ci & (qp.sq.wqebbs - 1);
   uint32_t word = 0;
-  if (!dma::load(Va{qp.sq.base + uint64_t{place} * wqebb_bytes}, word)) return 0;
+  if (!memory::dma::load(Va{qp.sq.base + uint64_t{place} * wqebb_bytes}, word)) return 0;
   const auto opcode = static_cast<uint8_t>(prm::ctrl::opcode::of(be32::from_raw(word).host()));
   const OpcodeRow* row = opcode_row(qp.type, opcode);
   return row != nullptr && row->straight != nullptr ? row->straight(e, qp, budget) : 0;
@@ -266,15 +266,15 @@ std::size_t run_next(Engine& e, Qp& qp, std::size_t budget) noexcept {
 
 }  // namespace
 
-std::size_t run_plain_writes(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_plain_writes(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   return run_requests<plain_write>(e, qp, budget);
 }
 
-std::size_t run_plain_reads(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_plain_reads(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   return run_requests<plain_read>(e, qp, budget);
 }
 
-std::size_t run_plain(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_plain(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   if (qp.type == QpType::raw_packet) return run_plain_frames(e, qp, budget);
   if (!may_run(e, qp)) return 0;
   std::size_t done = 0;
@@ -286,4 +286,4 @@ std::size_t run_plain(Engine& e, Qp& qp, std::size_t budget) noexcept {
   return done;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

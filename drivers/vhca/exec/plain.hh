@@ -12,18 +12,18 @@
 
 #include "vhca/exec/engine.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // At most `budget` WQEs of the queue; how many it executed. 0: the next one is for the general way.
-std::size_t run_plain(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_plain(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
 // The straight ways of opcodes, rows of the table in opcodes.cc: what the WQE at sq.ci begins.
-std::size_t run_plain_writes(Engine&, Qp&, std::size_t budget) noexcept;
-std::size_t run_plain_reads(Engine&, Qp&, std::size_t budget) noexcept;
-std::size_t run_plain_sends(Engine&, Qp&, std::size_t budget) noexcept;
-std::size_t run_plain_swaps(Engine&, Qp&, std::size_t budget) noexcept;
-std::size_t run_plain_adds(Engine&, Qp&, std::size_t budget) noexcept;
-std::size_t run_plain_umr(Engine&, Qp&, std::size_t budget) noexcept;
-std::size_t run_plain_local_inval(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_writes(Engine&, wq::Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_reads(Engine&, wq::Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_sends(Engine&, wq::Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_swaps(Engine&, wq::Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_adds(Engine&, wq::Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_umr(Engine&, wq::Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_local_inval(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -18,7 +18,7 @@
 #include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
@@ -33,7 +33,7 @@ constexpr uint32_t atomic_ds = 4;  // octowords
 constexpr uint32_t word_bytes = 8;
 
 // The next one of the ring, signalled or not, without an event.
-bool is_plain_atomic(const Qp& qp, const AtomicBlock& w, prm::Opcode opcode) noexcept {
+bool is_plain_atomic(const wq::Qp& qp, const AtomicBlock& w, prm::Opcode opcode) noexcept {
   const uint32_t head = uint32_t{qp.sq.ci} << 8 | static_cast<uint8_t>(opcode);
   const uint8_t mode = prm::ctrl::completion_mode(w.ctrl.fm_ce_se);
   return w.ctrl.opmod_idx_opcode.host() == head &&
@@ -42,7 +42,7 @@ bool is_plain_atomic(const Qp& qp, const AtomicBlock& w, prm::Opcode opcode) noe
          mode != prm::ctrl::cq_update_and_event && w.data.byte_count.host() == word_bytes;
 }
 
-bool admits_atomics(const Qp& qp, const Qp& peer) noexcept {
+bool admits_atomics(const wq::Qp& qp, const wq::Qp& peer) noexcept {
   if (peer.state == QpState::rtr && !peer.established) return false;
   return qp.type == QpType::rc && qp.spec.scatter_answers == 0 && qp.attr.max_rd_atomic != 0 &&
          qp.spec.max_message >= word_bytes && (peer.attr.access & access::remote_atomic) != 0 &&
@@ -53,38 +53,41 @@ struct AtomicPlaces {
   uint64_t word = 0, answer = 0;  // client addresses; 0: not plain
 };
 
-AtomicPlaces places_of(const Engine& e, Qp& qp, const Qp& peer, const AtomicBlock& w) noexcept {
-  const Access theirs{peer.spec.pd, peer.qpn.value(), prm::mkey::atomic};
-  const Access mine{qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
+AtomicPlaces places_of(const Engine& e, wq::Qp& qp, const wq::Qp& peer,
+                       const AtomicBlock& w) noexcept {
+  const tpt::Access theirs{peer.spec.pd, peer.qpn.value(), prm::mkey::atomic};
+  const tpt::Access mine{qp.spec.pd, qp.qpn.value(), prm::mkey::local_write};
   const uint64_t address = w.remote.raddr.host();
   if (address % word_bytes != 0) return {};
-  const Translator& t = e.context.translator;
+  const tpt::Translator& t = e.context.translator;
   AtomicPlaces p;
-  p.word = find_direct(t, {w.remote.rkey.host(), address, word_bytes, theirs}, qp.memos.remote);
+  p.word =
+      tpt::find_direct(t, {w.remote.rkey.host(), address, word_bytes, theirs}, qp.memos.remote);
   if (p.word == 0 || p.word % word_bytes != 0) return {};
-  p.answer =
-      find_direct(t, {w.data.lkey.host(), w.data.addr.host(), word_bytes, mine}, qp.memos.local);
+  p.answer = tpt::find_direct(t, {w.data.lkey.host(), w.data.addr.host(), word_bytes, mine},
+                              qp.memos.local);
   return p;
 }
 
 bool change(const AtomicBlock& w, prm::Opcode opcode, uint64_t word, uint64_t& old) noexcept {
   const uint64_t swap_add = w.atomic.swap_add.host(), compare = w.atomic.compare.host();
-  return opcode == prm::Opcode::atomic_fa ? dma::fetch_add(Va{word}, swap_add, old)
-                                          : dma::compare_exchange(Va{word}, compare, swap_add, old);
+  return opcode == prm::Opcode::atomic_fa
+             ? memory::dma::fetch_add(Va{word}, swap_add, old)
+             : memory::dma::compare_exchange(Va{word}, compare, swap_add, old);
 }
 
 // The word has changed, and its answer has no place any more: nobody may do it again.
-void fail_answer(Engine& e, Qp& qp, uint64_t answer) noexcept {
-  if (decode_send(qp, e.scratch) != Decode::ok)
-    return fatal_qp(e.context, qp, "the send ring is gone");
+void fail_answer(Engine& e, wq::Qp& qp, uint64_t answer) noexcept {
+  if (wq::decode_send(qp, e.scratch) != wq::Decode::ok)
+    return wq::fatal_qp(e.context, qp, "the send ring is gone");
   e.context.journal->wqe(qp.qpn, e.scratch.index, e.scratch.opcode,
                          static_cast<uint8_t>(e.scratch.ds));
   e.context.journal->fault(answer, word_bytes);
-  fail_send(e.context, qp, e.scratch, protection::gone);
+  wq::fail_send(e.context, qp, e.scratch, tpt::protection::gone);
 }
 
-std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcode) noexcept {
-  const Qp* peer = answering_peer(e.qps, qp);
+std::size_t run_atomics(Engine& e, wq::Qp& qp, std::size_t budget, prm::Opcode opcode) noexcept {
+  const wq::Qp* peer = transport::answering_peer(e.qps, qp);
   if (peer == nullptr || !admits_atomics(qp, *peer)) return 0;
   recall(e, qp, *peer);
   NextEntry entry{*qp.send_cq, prm::CqeOpcode::req};
@@ -93,18 +96,18 @@ std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcod
   entry.cqe.sop_drop_qpn =
       be32{prm::cqe::wqe_opcode::at(static_cast<uint8_t>(opcode)) | qp.qpn.value()};
   const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
-  std::size_t most = std::min<std::size_t>({budget, posted, straight_room(*qp.send_cq)});
+  std::size_t most = std::min<std::size_t>({budget, posted, wq::straight_room(*qp.send_cq)});
   std::size_t done = 0, completions = 0, failed = 0;
   bool lost = false;
   uint16_t last = 0;
   while (done < most && !lost) {
     AtomicBlock w;
     const uint64_t at = qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * sizeof(w);
-    if (!dma::load_64(&w, at) || !is_plain_atomic(qp, w, opcode)) break;
+    if (!memory::dma::load_64(&w, at) || !is_plain_atomic(qp, w, opcode)) break;
     const AtomicPlaces p = places_of(e, qp, *peer, w);
     uint64_t old = 0;
     if (p.word == 0 || p.answer == 0 || !change(w, opcode, p.word, old)) break;
-    if (!dma::store(Va{p.answer}, old) && !write_pinned(p.answer, &old, sizeof(old))) {
+    if (!memory::dma::store(Va{p.answer}, old) && !tpt::write_pinned(p.answer, &old, sizeof(old))) {
       fail_answer(e, qp, p.answer);
       failed = 1;
       break;
@@ -112,25 +115,25 @@ std::size_t run_atomics(Engine& e, Qp& qp, std::size_t budget, prm::Opcode opcod
     done++;
     last = qp.sq.ci++;
     if (!prm::ctrl::completes(w.ctrl.fm_ce_se)) continue;
-    if (take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
+    if (wq::take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
     lost = !entry.give(last, word_bytes);
     completions += lost ? 0 : 1;
   }
   e.context.journal->plain(done, 2 * done, completions);
   e.work_since_clock += (done + failed) * plain_work;
-  if (lost && !complete_send(e.context, qp, {static_cast<uint8_t>(opcode), last, word_bytes}))
-    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  if (lost && !wq::complete_send(e.context, qp, {static_cast<uint8_t>(opcode), last, word_bytes}))
+    wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done + failed;
 }
 
 }  // namespace
 
-std::size_t run_plain_swaps(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_plain_swaps(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   return run_atomics(e, qp, budget, prm::Opcode::atomic_cs);
 }
 
-std::size_t run_plain_adds(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_plain_adds(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   return run_atomics(e, qp, budget, prm::Opcode::atomic_fa);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -12,13 +12,13 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // The completions of one run, up to the end of their ring: what the entries have in common is made
 // once.
 class PlainEntries {
  public:
-  PlainEntries(const EngineContext& context, const Qp& qp, prm::Opcode opcode) noexcept
+  PlainEntries(const wq::EngineContext& context, const wq::Qp& qp, prm::Opcode opcode) noexcept
       : begin_(place(*qp.send_cq)),
         at_(begin_),
         uidx_(be32{qp.spec.uidx}),
@@ -30,7 +30,7 @@ class PlainEntries {
   [[gnu::always_inline]] bool give(uint32_t bytes) noexcept {
     const __m128i second =
         _mm_set_epi32(static_cast<int>(be32{bytes}.raw()), 0, 0, static_cast<int>(uidx_.raw()));
-    if (!dma::give_64(at_, second, stamp_.raw(), be64{last_}.raw())) return false;
+    if (!memory::dma::give_64(at_, second, stamp_.raw(), be64{last_}.raw())) return false;
     at_ += sizeof(prm::Cqe);
     return true;
   }
@@ -43,11 +43,11 @@ class PlainEntries {
 
  private:
   static constexpr uint64_t one_wqe = 1u << 16;
-  static uint64_t place(const Cq& cq) noexcept {
+  static uint64_t place(const wq::Cq& cq) noexcept {
     return cq.spec.buf.value() + uint64_t{cq.producer & (cq.spec.cqe_count - 1)} * sizeof(prm::Cqe);
   }
   // The last eight bytes of an entry: opcode, queue, index of the WQE, owner.
-  static uint64_t last_word(const Qp& qp, prm::Opcode opcode) noexcept {
+  static uint64_t last_word(const wq::Qp& qp, prm::Opcode opcode) noexcept {
     const bool owner = (qp.send_cq->producer & qp.send_cq->spec.cqe_count) != 0;
     const uint32_t first = prm::cqe::wqe_opcode::at(static_cast<uint8_t>(opcode)) | qp.qpn.value();
     return uint64_t{first} << 32 | uint32_t{qp.sq.ci} << 16 |
@@ -61,4 +61,4 @@ class PlainEntries {
   uint64_t last_;  // in host order
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -9,7 +9,7 @@
 #include "kilim/detail/base/units.hh"
 #include "vhca/memory/dma_fours.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
@@ -27,13 +27,13 @@ struct Way {
 // Of at most so many frames.
 [[gnu::noinline]] Way way_of(Sending& s, uint64_t length_and_key, uint64_t frames) noexcept {
   const uint64_t host = be64::from_raw(length_and_key).host(), bytes = host >> 32;
-  const bool plain = bytes >= ether_header_bytes && bytes <= s.longest && bytes <= s.len;
+  const bool plain = bytes >= wire::ether_header_bytes && bytes <= s.longest && bytes <= s.len;
   if (!plain || static_cast<uint32_t>(host) != s.key) return {};
-  const std::size_t step = FrameRing::Writer::step_of(bytes);
+  const std::size_t step = wire::FrameRing::Writer::step_of(bytes);
   const std::span<std::byte> piece = s.out.piece(frames * step);
   const uint64_t fours = std::min(piece.size() / (4 * step), frames / 4);
   if (fours == 0) return {};
-  std::byte* const to = piece.data() + FrameRing::Writer::length_ahead;
+  std::byte* const to = piece.data() + wire::FrameRing::Writer::length_ahead;
   return {length_and_key, bytes, s.start, s.va, s.len - bytes, step, to, fours};
 }
 
@@ -41,15 +41,16 @@ struct Way {
 // nothing of them is kept. `Short`: they have 32 to 64 bytes.
 template <bool Short>
 [[gnu::always_inline]] inline bool put_four(const Sending& s, const Way& w, std::byte* to,
-                                            const dma::FourSegments& d, EthAsk ask) noexcept {
+                                            const memory::dma::FourSegments& d,
+                                            ethernet::EthAsk ask) noexcept {
   if ((d.differs | (d.length_and_key ^ w.length_and_key)) != 0) return false;
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < 4; i++, to += w.step) {
     const uint64_t offset = be64::from_raw(d.address[i]).host() - w.start;
     if (offset > w.last_offset) return false;
     const auto length = static_cast<uint32_t>(w.bytes);
-    std::memcpy(to - FrameRing::Writer::length_ahead, &length, sizeof length);
-    if (!(Short ? dma::move_32_to_64(reinterpret_cast<uint64_t>(to), w.va + offset, w.bytes)
+    std::memcpy(to - wire::FrameRing::Writer::length_ahead, &length, sizeof length);
+    if (!(Short ? memory::dma::move_32_to_64(reinterpret_cast<uint64_t>(to), w.va + offset, w.bytes)
                 : copy_frame(to, w.va + offset, w.bytes)))
       return false;
     if (ask.checksums() != 0) [[unlikely]]
@@ -70,7 +71,7 @@ constexpr uint32_t reserved = flag(prm::ctrl::reserved_in_fm_ce_se);
 
 // 0: no bit differs that counts. Of a control segment these are head and flags, of an Ethernet
 // segment cs_flags and inline_hdr_sz.
-[[gnu::always_inline]] inline uint64_t differs(const dma::FourFrameWqes& w) noexcept {
+[[gnu::always_inline]] inline uint64_t differs(const memory::dma::FourFrameWqes& w) noexcept {
   const __m128i three = _mm_setr_epi32(-1, -1, static_cast<int>(mode | reserved), 0);
   const __m128i last = _mm_setr_epi32(-1, -1, static_cast<int>(reserved), 0);
   const __m128i ethernet = _mm_setr_epi32(0, 0xff, 0, 0xffff);
@@ -94,7 +95,7 @@ uint64_t put_sends(const Sending& s, const Way& way, uint64_t at, be64 head,
   uint64_t last = 0;
   uint32_t of_last = 0;
   for (; fours != last; fours--, at += 4 * wqebb_bytes, to += 4 * w.step) {
-    dma::FourFrameWqes four = dma::read_four_frame_wqes(at, heads, next);
+    memory::dma::FourFrameWqes four = memory::dma::read_four_frame_wqes(at, heads, next);
     four.data.differs |= differs(four);
     const uint32_t asked = four.last_flags & mode;
     if (asked != 0) [[unlikely]] {
@@ -109,12 +110,13 @@ uint64_t put_sends(const Sending& s, const Way& way, uint64_t at, be64 head,
 }
 
 template <bool Short>
-uint64_t put_segments(const Sending& s, const Way& way, uint64_t at, EthAsk ask) noexcept {
+uint64_t put_segments(const Sending& s, const Way& way, uint64_t at,
+                      ethernet::EthAsk ask) noexcept {
   const Way w = way;  // in registers
   std::byte* to = w.to;
   uint64_t fours = w.fours;
   for (; fours != 0; fours--, at += 4 * octoword, to += 4 * w.step)
-    if (!put_four<Short>(s, w, to, dma::read_four_segments(at), ask)) break;
+    if (!put_four<Short>(s, w, to, memory::dma::read_four_segments(at), ask)) break;
   return w.fours - fours;
 }
 
@@ -130,7 +132,7 @@ uint32_t put_send_rows(Sending& s, uint16_t index, uint32_t most, Said& said) no
   most = std::min({most, s.mask + 1 - block, numbers - (index & (numbers - 1))});
   if (most < 4) return 0;
   const uint64_t at = s.wqes + uint64_t{block} * wqebb_bytes;
-  const Way w = way_of(s, dma::read_segment(at + 2 * octoword).length_and_key, most);
+  const Way w = way_of(s, memory::dma::read_segment(at + 2 * octoword).length_and_key, most);
   const be64 head{s.send_head | uint64_t{index} << index_shift};
   uint32_t flags = 0;
   uint64_t fours = 0;
@@ -142,8 +144,8 @@ uint32_t put_send_rows(Sending& s, uint16_t index, uint32_t most, Said& said) no
   return keep(s, w, fours);
 }
 
-uint32_t put_segment_rows(Sending& s, uint64_t at, uint64_t end, EthAsk ask) noexcept {
-  const Way w = way_of(s, dma::read_segment(at).length_and_key, (end - at) / octoword);
+uint32_t put_segment_rows(Sending& s, uint64_t at, uint64_t end, ethernet::EthAsk ask) noexcept {
+  const Way w = way_of(s, memory::dma::read_segment(at).length_and_key, (end - at) / octoword);
   uint64_t fours = 0;
   if (w.bytes != 0)
     fours = is_short(w) ? put_segments<true>(s, w, at, ask) : put_segments<false>(s, w, at, ask);
@@ -151,4 +153,4 @@ uint32_t put_segment_rows(Sending& s, uint64_t at, uint64_t end, EthAsk ask) noe
   return keep(s, w, fours);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

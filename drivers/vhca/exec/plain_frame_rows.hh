@@ -9,7 +9,7 @@
 #include "vhca/ethernet/eth_ask.hh"
 #include "vhca/exec/plain_sending.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // WQEs from that index on, of which `most` are there: SENDs of one pointer that ask for no
 // checksum, a multiple of four, of which the last alone may complete. How many have left; `said` by
@@ -18,6 +18,6 @@ namespace kilim::vhca {
 uint32_t put_send_rows(Sending&, uint16_t index, uint32_t most, Said& said) noexcept;
 
 // Pointers of a WQE of many packets in [at, end): how many have left, a multiple of four.
-uint32_t put_segment_rows(Sending&, uint64_t at, uint64_t end, EthAsk ask) noexcept;
+uint32_t put_segment_rows(Sending&, uint64_t at, uint64_t end, ethernet::EthAsk ask) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -20,11 +20,11 @@
 #include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
-bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
+bool sends_plainly(const Engine& e, const wq::Qp& qp) noexcept {
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
   // As eth_loop_back() and eth_leave() ask.
   const bool alone = e.eth.clients < 2 && e.eth.own_queues == 0 && e.eth.egress_rules == 0;
@@ -33,7 +33,7 @@ bool sends_plainly(const Engine& e, const Qp& qp) noexcept {
          alone && !qp.draining && !qp.send_cq->error;
 }
 
-void recall_key(const Engine& e, KeyMemos& m) noexcept {
+void recall_key(const Engine& e, tpt::KeyMemos& m) noexcept {
   if (m.generation == e.context.keys->generation()) return;
   m = {};
   m.generation = e.context.keys->generation();
@@ -43,8 +43,8 @@ constexpr uint32_t most_ds = 63;
 
 // One packet from client memory into the ring. False: it is not plain.
 [[gnu::always_inline]] inline bool put_frame(Sending& s, uint64_t from, uint64_t bytes,
-                                             EthAsk ask) noexcept {
-  if (bytes < ether_header_bytes || bytes > s.longest) return false;
+                                             ethernet::EthAsk ask) noexcept {
+  if (bytes < wire::ether_header_bytes || bytes > s.longest) return false;
   std::byte* to;
   if (!s.out.room(static_cast<uint32_t>(bytes), to) || !copy_frame(to, from, bytes)) return false;
   if (ask.checksums() != 0) [[unlikely]]
@@ -57,16 +57,16 @@ constexpr uint32_t most_ds = 63;
 // Another key than the WQE before, or a range that it does not allow. 0: it is not plain.
 [[gnu::noinline]] uint64_t find_source(Sending& s, uint32_t key, uint64_t address,
                                        uint64_t bytes) noexcept {
-  const Access need{s.qp.spec.pd, s.qp.qpn.value(), prm::mkey::local_read};
+  const tpt::Access need{s.qp.spec.pd, s.qp.qpn.value(), prm::mkey::local_read};
   if (bytes > s.longest) return 0;
-  KeyMemo& m = s.qp.memos.local;
-  const uint64_t from = find_direct(s.e.context.translator, {key, address, bytes, need}, m);
+  tpt::KeyMemo& m = s.qp.memos.local;
+  const uint64_t from = tpt::find_direct(s.e.context.translator, {key, address, bytes, need}, m);
   s.learn_key(m);
   return from;
 }
 
-[[gnu::always_inline]] inline bool put_pointer(Sending& s, const dma::SegmentWords& d,
-                                               EthAsk ask) noexcept {
+[[gnu::always_inline]] inline bool put_pointer(Sending& s, const memory::dma::SegmentWords& d,
+                                               ethernet::EthAsk ask) noexcept {
   const uint64_t length_and_key = be64::from_raw(d.length_and_key).host();
   const uint64_t bytes = length_and_key >> 32;
   const auto key = static_cast<uint32_t>(length_and_key);
@@ -81,7 +81,7 @@ constexpr uint32_t most_ds = 63;
 }
 
 // The packets of a WQE of `ds` octowords at `wqe`, which lies in one piece.
-bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
+bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, ethernet::EthAsk ask) noexcept {
   const uint64_t end = wqe + uint64_t{ds} * octoword;
   for (uint64_t at = wqe + 2 * octoword; at < end;) {
     if (end - at >= 4 * octoword && may_be_four(s)) {
@@ -91,7 +91,7 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
       at += left * octoword;
       if (left != 0) continue;
     }
-    const dma::SegmentWords d = dma::read_segment(at);
+    const memory::dma::SegmentWords d = memory::dma::read_segment(at);
     const auto count = static_cast<uint32_t>(be64::from_raw(d.length_and_key).host() >> 32);
     if ((count & prm::inline_flag) == 0) {
       if (!put_pointer(s, d, ask)) return false;
@@ -110,8 +110,9 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
 }
 
 // A multi-packet WQE leaves whole: how many basic blocks it has; 0: it is not plain.
-[[gnu::noinline]] uint32_t put_packets(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
-  const SendRing& sq = s.qp.sq;
+[[gnu::noinline]] uint32_t put_packets(Sending& s, uint64_t wqe, uint32_t ds,
+                                       ethernet::EthAsk ask) noexcept {
+  const wq::SendRing& sq = s.qp.sq;
   const uint32_t blocks = (ds + 3) / 4;
   const auto posted = static_cast<uint16_t>(sq.pi - sq.ci);
   if (!s.e.context.profile->multi_packet_send || ds < frame_ds || ds > most_ds || blocks > posted ||
@@ -130,14 +131,14 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
 // pointer's is counted by the caller.
 [[gnu::always_inline]] inline uint32_t put_wqe(Sending& s, uint16_t index, Said& said) noexcept {
   const uint64_t at = s.wqes + uint64_t{index & s.mask} * wqebb_bytes;
-  const dma::FrameWqeWords w = dma::read_frame_wqe(at);
+  const memory::dma::FrameWqeWords w = memory::dma::read_frame_wqe(at);
   const uint64_t head = be64::from_raw(w.head).host();
   said = {head, w.flags, index};
   constexpr uint32_t mode = flag(prm::ctrl::completion_mask),
                      event = flag(prm::ctrl::cq_update_and_event),
                      reserved = flag(prm::ctrl::reserved_in_fm_ce_se);
   if (((w.flags & reserved) | w.inlined) != 0 || (w.flags & mode) == event) return 0;
-  const EthAsk ask{w.ethernet};
+  const ethernet::EthAsk ask{w.ethernet};
   if (head == (s.send_head | uint64_t{index} << index_shift)) [[likely]]
     // Inline data is longer than any frame, as a number.
     return put_pointer(s, {w.length_and_key, w.local}, ask) ? 1 : 0;
@@ -151,7 +152,7 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
 // The next WQEs of the queue, at most so many, in rows where they are alike, else one: how many; 0:
 // it is not plain. `said` by the last of them.
 [[gnu::always_inline]] inline uint32_t put_wqes(Sending& s, uint64_t budget, Said& said) noexcept {
-  SendRing& sq = s.qp.sq;
+  wq::SendRing& sq = s.qp.sq;
   const uint16_t first = sq.ci;
   const auto most =
       static_cast<uint32_t>(std::min<uint64_t>(budget, static_cast<uint16_t>(sq.pi - first)));
@@ -169,14 +170,14 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, EthAsk ask) noexcept {
 }
 
 // The taker sees what was kept. Before that all of it is in the ring.
-void show(Sending& s, EthPort& port) noexcept {
+void show(Sending& s, ethernet::EthPort& port) noexcept {
   if (port.counts_casts) [[unlikely]]
     s.out.each_since(s.shown, [&port](std::span<const std::byte> f) { port.tx_casts.add(f); });
   s.shown = s.out.mark();
   s.out.show();
 }
 
-void account(Sending& s, EthPort& to, WireCounters& wire) noexcept {
+void account(Sending& s, ethernet::EthPort& to, wire::WireCounters& wire) noexcept {
   if (s.count.requests == 0) return;
   show(s, to);
   wire.tx_frames += s.count.frames;
@@ -190,10 +191,10 @@ void account(Sending& s, EthPort& to, WireCounters& wire) noexcept {
 
 }  // namespace
 
-std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_plain_frames(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   if (!sends_plainly(e, qp)) return 0;
-  EthPort& port = eth_port(e.eth, qp.attr.port);
-  const RingEnd wire = port.wire != nullptr ? port.wire->out_ring() : RingEnd{};
+  ethernet::EthPort& port = ethernet::eth_port(e.eth, qp.attr.port);
+  const wire::RingEnd wire = port.wire != nullptr ? port.wire->out_ring() : wire::RingEnd{};
   if (wire.ring == nullptr) return 0;
   recall_key(e, qp.memos);
   Sending s(e, qp, *wire.ring);
@@ -206,16 +207,16 @@ std::size_t run_plain_frames(Engine& e, Qp& qp, std::size_t budget) noexcept {
     done += wqes;
     if (said.completes()) {
       show(s, port);
-      take_posted_nops(e.context, qp);
-      told = complete_send(e.context, qp, {said.opcode(), said.index});
+      wq::take_posted_nops(e.context, qp);
+      told = wq::complete_send(e.context, qp, {said.opcode(), said.index});
     }
   }
   s.count.requests = done;
   s.count.frames += done - s.shared;  // one each of the others
   s.count.pieces += done - s.shared;
   account(s, port, *wire.counters);
-  if (!told) fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  if (!told) wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

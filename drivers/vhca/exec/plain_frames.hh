@@ -8,9 +8,9 @@
 
 #include "vhca/exec/engine.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // At most `budget` WQEs of the queue; how many it executed. 0: the next one is for the general way.
-std::size_t run_plain_frames(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_plain_frames(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

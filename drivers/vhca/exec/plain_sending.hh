@@ -17,7 +17,7 @@
 #include "vhca/memory/dma_inline.hh"
 #include "vhca/wire/frame_ring.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 inline constexpr uint32_t octoword = 16;
 inline constexpr uint32_t frame_ds = 3;  // control, Ethernet and data segment
@@ -31,18 +31,19 @@ constexpr uint64_t head_of(uint16_t index, prm::Opcode opcode, uint32_t qpn, uin
 
 // Where the queue stands, and what has left.
 struct Sending {
-  Sending(Engine& engine, Qp& queue, FrameRing& ring) noexcept
+  Sending(Engine& engine, wq::Qp& queue, wire::FrameRing& ring) noexcept
       : e(engine),
         qp(queue),
         wqes(queue.sq.base),
         mask(queue.sq.wqebbs - 1),
         send_head(head_of(0, prm::Opcode::send, queue.qpn.value(), frame_ds)),
-        longest(longest_frame(engine.eth, eth_port(engine.eth, queue.attr.port))),
+        longest(
+            ethernet::longest_frame(engine.eth, ethernet::eth_port(engine.eth, queue.attr.port))),
         out(ring) {
     learn_key(queue.memos.local);
   }
   // The key that WQEs named last, as the queue remembers it.
-  void learn_key(const KeyMemo& m) noexcept {
+  void learn_key(const tpt::KeyMemo& m) noexcept {
     const bool reads = m.len != 0 && (m.rights & prm::mkey::local_read) != 0;
     key = reads ? m.key : no_key;
     start = m.start;
@@ -51,14 +52,14 @@ struct Sending {
   }
 
   Engine& e;
-  Qp& qp;
+  wq::Qp& qp;
   const uint64_t wqes;       // client address of the send queue
   const uint32_t mask;       // of its basic blocks
   const uint64_t send_head;  // of a SEND of one pointer, but for its index
   const std::size_t longest;
   static constexpr uint64_t no_key = ~uint64_t{0};
   uint64_t key = no_key, start = 0, len = 0, va = 0;
-  FrameRing::Writer out;
+  wire::FrameRing::Writer out;
   uint64_t shown = out.mark();  // up to there the taker sees what was kept
   Journal::Frames count;
   uint64_t bytes = 0;
@@ -87,15 +88,15 @@ struct Said {
                                               uint64_t bytes) noexcept {
   const auto at = reinterpret_cast<uint64_t>(to);
   if (bytes - 32 <= 32) [[likely]]
-    return dma::move_32_to_64(at, from, bytes);
-  return dma::copy_within(Va{at}, Va{from}, bytes);
+    return memory::dma::move_32_to_64(at, from, bytes);
+  return memory::dma::copy_within(Va{at}, Va{from}, bytes);
 }
 
 // False: the adapter refuses it, which is the general way's to do.
 [[gnu::noinline]] inline bool write_asked(const Sending& s, std::span<std::byte> frame,
-                                          EthAsk ask) noexcept {
-  if (!is_offered(*s.e.context.profile, ask)) return false;
-  write_checksums(frame, asked_by(s.qp, ask));
+                                          ethernet::EthAsk ask) noexcept {
+  if (!ethernet::is_offered(*s.e.context.profile, ask)) return false;
+  ethernet::write_checksums(frame, ethernet::asked_by(s.qp, ask));
   return true;
 }
 
@@ -109,4 +110,4 @@ inline constexpr uint32_t singles_behind_mixed = 8;
   return false;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -17,7 +17,7 @@
 #include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
@@ -31,7 +31,7 @@ constexpr uint32_t send_ds = 2;  // octowords
 constexpr uint64_t longest_send = 4096;
 
 // The next one of the ring, signalled or not, without an event.
-bool is_plain_send(const Qp& qp, const SendBlock& w) noexcept {
+bool is_plain_send(const wq::Qp& qp, const SendBlock& w) noexcept {
   const uint32_t head = uint32_t{qp.sq.ci} << 8 | static_cast<uint8_t>(prm::Opcode::send);
   const uint8_t mode = prm::ctrl::completion_mode(w.ctrl.fm_ce_se);
   const auto others = prm::ctrl::reserved_in_fm_ce_se | prm::ctrl::solicited;
@@ -40,7 +40,7 @@ bool is_plain_send(const Qp& qp, const SendBlock& w) noexcept {
          (w.ctrl.fm_ce_se & others) == 0 && mode != prm::ctrl::cq_update_and_event;
 }
 
-bool receives_plainly(const Engine& e, const Qp& qp) noexcept {
+bool receives_plainly(const Engine& e, const wq::Qp& qp) noexcept {
   const bool ring_only = qp.srq == nullptr && !qp.tags && !qp.rc && qp.rq.wqes != 0;
   const bool one_way = !qp.spec.rq_signature && !qp.rq.striding();
   return ring_only && one_way && !(qp.state == QpState::rtr && !qp.established) &&
@@ -50,14 +50,14 @@ bool receives_plainly(const Engine& e, const Qp& qp) noexcept {
 // A row of SENDs.
 struct Sends {
   Engine& e;
-  Qp& qp;
-  Qp& peer;
+  wq::Qp& qp;
+  wq::Qp& peer;
   NextEntry sent, received;
   std::size_t most = 0;
   uint32_t completions = 0;
   uint16_t last = 0;  // index of the last one
 
-  Sends(Engine& engine, Qp& from, Qp& to) noexcept
+  Sends(Engine& engine, wq::Qp& from, wq::Qp& to) noexcept
       : e(engine),
         qp(from),
         peer(to),
@@ -76,13 +76,13 @@ struct Sends {
   // How many there may be: posted, received for, with room for their completions.
   void bound(std::size_t budget) noexcept {
     uint32_t raw = 0;
-    if (!dma::load(Va{peer.spec.record.value() + 4 * prm::record_receive}, raw)) return;
+    if (!memory::dma::load(Va{peer.spec.record.value() + 4 * prm::record_receive}, raw)) return;
     const auto waiting = static_cast<uint16_t>(be32::from_raw(raw).host() - peer.rq.ci);
     const auto posted = static_cast<uint16_t>(qp.sq.pi - qp.sq.ci);
-    std::size_t room = straight_room(received.cq);
+    std::size_t room = wq::straight_room(received.cq);
     // One queue for both takes two entries a message.
-    room =
-        &sent.cq == &received.cq ? room / 2 : std::min<std::size_t>(room, straight_room(sent.cq));
+    room = &sent.cq == &received.cq ? room / 2
+                                    : std::min<std::size_t>(room, wq::straight_room(sent.cq));
     most = std::min<std::size_t>({budget, posted, waiting, room});
   }
 
@@ -90,29 +90,31 @@ struct Sends {
   [[nodiscard]] uint64_t target(uint64_t bytes) noexcept {
     const uint64_t at = peer.rq.base + (uint64_t{peer.rq.ci & (peer.rq.wqes - 1)} << peer.rq.shift);
     prm::DataSeg d, end;
-    if (!dma::load_16(&d, at)) return 0;
+    if (!memory::dma::load_16(&d, at)) return 0;
     if (peer.rq.shift > 4) {
-      if (!dma::load_16(&end, at + sizeof(d)) || end.lkey.host() != prm::list_end_lkey) return 0;
+      if (!memory::dma::load_16(&end, at + sizeof(d)) || end.lkey.host() != prm::list_end_lkey)
+        return 0;
     }
     const uint32_t room = d.byte_count.host(), key = d.lkey.host();
     if ((room & prm::inline_flag) != 0 || room < bytes || key == prm::list_end_lkey) return 0;
-    const Access need{peer.spec.pd, peer.qpn.value(), prm::mkey::local_write};
-    return find_direct(e.context.translator, {key, d.addr.host(), bytes, need}, qp.memos.remote);
+    const tpt::Access need{peer.spec.pd, peer.qpn.value(), prm::mkey::local_write};
+    return tpt::find_direct(e.context.translator, {key, d.addr.host(), bytes, need},
+                            qp.memos.remote);
   }
 
   // False: it is not plain, and nothing but bytes behind an unused receive WQE has changed.
   // `lost`: all is done but the sender's completion.
   bool one(bool& lost) noexcept {
     SendBlock w;
-    if (!dma::load_64(&w, qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * sizeof(w)))
+    if (!memory::dma::load_64(&w, qp.sq.base + uint64_t{qp.sq.ci & (qp.sq.wqebbs - 1)} * sizeof(w)))
       return false;
     const uint64_t bytes = w.data.byte_count.host();
     if (!is_plain_send(qp, w) || bytes - 1 >= longest_send) return false;
     if (bytes > qp.spec.max_message || bytes <= peer.spec.scatter_received) return false;
-    const Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read};
+    const tpt::Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read};
     const uint64_t from =
-        find_direct(e.context.translator, {w.data.lkey.host(), w.data.addr.host(), bytes, need},
-                    qp.memos.local);
+        tpt::find_direct(e.context.translator,
+                         {w.data.lkey.host(), w.data.addr.host(), bytes, need}, qp.memos.local);
     if (from == 0) return false;
     const uint64_t to = target(bytes);
     if (to == 0 || !plain_copy(to, from, bytes)) return false;
@@ -124,7 +126,7 @@ struct Sends {
     completions++;
     last = qp.sq.ci++;
     if (!prm::ctrl::completes(w.ctrl.fm_ce_se)) return true;
-    if (take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
+    if (wq::take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
     lost = !sent.give(last, 0);
     completions += lost ? 0 : 1;
     return true;
@@ -133,8 +135,8 @@ struct Sends {
 
 }  // namespace
 
-std::size_t run_plain_sends(Engine& e, Qp& qp, std::size_t budget) noexcept {
-  Qp* peer = answering_peer(e.qps, qp);
+std::size_t run_plain_sends(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
+  wq::Qp* peer = transport::answering_peer(e.qps, qp);
   if (peer == nullptr || !receives_plainly(e, *peer)) return 0;
   recall(e, qp, *peer);
   Sends sends(e, qp, *peer);
@@ -147,9 +149,9 @@ std::size_t run_plain_sends(Engine& e, Qp& qp, std::size_t budget) noexcept {
   e.work_since_clock += done * plain_work;
   // The general way finds out what to do about it.
   constexpr auto opcode = static_cast<uint8_t>(prm::Opcode::send);
-  if (lost && !complete_send(e.context, qp, {opcode, sends.last, 0}))
-    fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+  if (lost && !wq::complete_send(e.context, qp, {opcode, sends.last, 0}))
+    wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

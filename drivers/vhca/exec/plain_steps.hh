@@ -12,21 +12,21 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/memory/dma_inline.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
-inline bool completes_plainly(const Cq& cq) noexcept {
+inline bool completes_plainly(const wq::Cq& cq) noexcept {
   return cq.plain_entries && !cq.error && !cq.armed;
 }
 
 [[gnu::always_inline]] inline bool plain_copy(uint64_t to, uint64_t from, uint64_t bytes) noexcept {
   if (bytes - 32 <= 32) [[likely]]
-    return dma::move_32_to_64(to, from, bytes);
-  return dma::copy(Va{to}, Va{from}, bytes);
+    return memory::dma::move_32_to_64(to, from, bytes);
+  return memory::dma::copy(Va{to}, Va{from}, bytes);
 }
 
 // Forgets the keys remembered at both ends where the peer, or any direct key, is another one now.
-inline void recall(const Engine& e, Qp& qp, const Qp& peer) noexcept {
-  KeyMemos& m = qp.memos;
+inline void recall(const Engine& e, wq::Qp& qp, const wq::Qp& peer) noexcept {
+  tpt::KeyMemos& m = qp.memos;
   const bool good = m.generation == e.context.keys->generation() &&
                     m.peer_qpn == peer.qpn.value() && m.peer_pd == peer.spec.pd;
   if (good) return;
@@ -38,7 +38,7 @@ inline void recall(const Engine& e, Qp& qp, const Qp& peer) noexcept {
 
 // The next entries of a completion queue with room: what they have in common is made once.
 struct NextEntry {
-  Cq& cq;
+  wq::Cq& cq;
   prm::CqeOpcode op;
   alignas(16) prm::Cqe cqe{};
 
@@ -48,10 +48,11 @@ struct NextEntry {
     cqe.wqe_counter = be16{index};
     cqe.op_own = prm::cqe::op_own(op, false, (cq.producer & cq.spec.cqe_count) != 0);
     const uint32_t slot = cq.producer & (cq.spec.cqe_count - 1);
-    if (!dma::store_64(cq.spec.buf.value() + uint64_t{slot} * sizeof(cqe), &cqe)) return false;
+    if (!memory::dma::store_64(cq.spec.buf.value() + uint64_t{slot} * sizeof(cqe), &cqe))
+      return false;
     cq.producer = (cq.producer + 1) & prm::arm::index_mask;
     return true;
   }
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

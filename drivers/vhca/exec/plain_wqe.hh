@@ -9,7 +9,7 @@
 #include "kilim/prm/ctrl_seg.hh"
 #include "vhca/memory/dma_inline.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // The control segment of a plain request, in host order.
 struct PlainCtrl {
@@ -31,14 +31,14 @@ inline constexpr unsigned plain_ds = 3;                    // octowords
 inline constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
 
 [[gnu::always_inline]] inline PlainCtrl read_plain_ctrl(uint64_t at) noexcept {
-  const dma::CtrlWords w = dma::read_ctrl(at);
+  const memory::dma::CtrlWords w = memory::dma::read_ctrl(at);
   const uint32_t flags = be32::from_raw(w.flags).host();
   return {be64::from_raw(w.head).host(), flags & 0xff, flags & prm::ctrl::reserved_in_fm_ce_se};
 }
 
 // No bytes: its memory is gone.
 [[gnu::always_inline]] inline PlainWqe read_plain_wqe(uint64_t at) noexcept {
-  const dma::PlainWords w = dma::read_plain(at);
+  const memory::dma::PlainWords w = memory::dma::read_plain(at);
   const uint64_t length_and_key = be64::from_raw(w.length_and_key).host();
   PlainWqe wqe;
   wqe.remote = be64::from_raw(w.remote).host();
@@ -49,4 +49,4 @@ inline constexpr uint64_t next_index = uint64_t{1} << 40;  // in `head`
   return wqe;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

@@ -10,15 +10,15 @@
 #include "vhca/exec/engine.hh"
 #include "vhca/transport/requester.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 inline bool filters_rdma(const Engine& e) noexcept {
   return e.eth.soft && e.eth.soft->rdma.any();
 }
 
 // exec_request(), exec_datagram(), exec_rendezvous() where rules may drop what they ask.
-Verdict exec_filtered_request(Engine&, Qp&, const SendWqe&, Answer&) noexcept;
-Verdict exec_filtered_datagram(Engine&, Qp&, const SendWqe&) noexcept;
-Verdict exec_filtered_rendezvous(Engine&, Qp&) noexcept;
+Verdict exec_filtered_request(Engine&, wq::Qp&, const wq::SendWqe&, transport::Answer&) noexcept;
+Verdict exec_filtered_datagram(Engine&, wq::Qp&, const wq::SendWqe&) noexcept;
+Verdict exec_filtered_rendezvous(Engine&, wq::Qp&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

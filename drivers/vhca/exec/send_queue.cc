@@ -17,7 +17,7 @@
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 namespace {
 
@@ -26,7 +26,7 @@ using prm::Syndrome;
 // A full wire is tried again soon.
 constexpr uint64_t wire_retry_ns = 20'000;
 
-Verdict exec(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
+Verdict exec(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer& answer) noexcept {
   if (!e.executing) [[unlikely]] {
     e.context.journal->unexecuted(qp.qpn, wqe.index);
     return Verdict::done();
@@ -38,13 +38,13 @@ Verdict exec(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
   return row->execute(e, qp, wqe, answer);
 }
 
-void wait_until(Engine& e, Qp& qp, SqWait why, uint64_t ns) noexcept {
-  if (qp.wait == SqWait::none) e.waiting.push_back(&qp);
+void wait_until(Engine& e, wq::Qp& qp, wq::SqWait why, uint64_t ns) noexcept {
+  if (qp.wait == wq::SqWait::none) e.waiting.push_back(&qp);
   qp.wait = why;
   qp.retry_at_ns = e.context.now_ns + ns;
 }
 
-void begin_retrying(Qp& qp) noexcept {
+void begin_retrying(wq::Qp& qp) noexcept {
   if (qp.retrying) return;
   qp.retrying = true;
   qp.rnr_left = qp.attr.rnr_retry;
@@ -52,30 +52,30 @@ void begin_retrying(Qp& qp) noexcept {
 }
 
 // The WQE stays where it is; the queue sleeps, unless it has been patient enough.
-bool wait_for_peer(Engine& e, Qp& qp, const Verdict& o) noexcept {
+bool wait_for_peer(Engine& e, wq::Qp& qp, const Verdict& o) noexcept {
   bool rnr = o.again == Again::rnr;
   begin_retrying(qp);
   if (rnr) {
     if (qp.rnr_left == 0) return false;
     if (qp.rnr_left != 7) qp.rnr_left--;
-    wait_until(e, qp, SqWait::rnr, rnr_timer_ns(o.rnr_timer));
+    wait_until(e, qp, wq::SqWait::rnr, transport::rnr_timer_ns(o.rnr_timer));
     return true;
   }
   // The first time an answer is missing costs a timeout too.
   if (qp.timeouts > qp.retry_left) return false;
   if (qp.attr.timeout != 0) qp.timeouts++;
-  wait_until(e, qp, SqWait::timeout, timeout_ns(qp.attr.timeout));
+  wait_until(e, qp, wq::SqWait::timeout, transport::timeout_ns(qp.attr.timeout));
   return true;
 }
 
 // The observer's word; ok: none, or only a warning.
-[[gnu::cold, gnu::noinline]] Verdict observer_objection(Engine& e, Qp& qp,
-                                                        const SendWqe& wqe) noexcept {
+[[gnu::cold, gnu::noinline]] Verdict observer_objection(Engine& e, wq::Qp& qp,
+                                                        const wq::SendWqe& wqe) noexcept {
   const prm::lint::RuleRow* row = e.context.observer->executes(qp, wqe);
   return row == nullptr ? Verdict{} : Verdict{row->syndrome, row->sentence};
 }
 
-void stop_waiting(Qp& qp) noexcept {
+void stop_waiting(wq::Qp& qp) noexcept {
   qp.retrying = false;
   qp.timeouts = 0;
   qp.stalls = 0;
@@ -83,21 +83,21 @@ void stop_waiting(Qp& qp) noexcept {
 
 }  // namespace
 
-bool waits(Engine& e, Qp& qp, Verdict& o) noexcept {
+bool waits(Engine& e, wq::Qp& qp, Verdict& o) noexcept {
   switch (o.again) {
     case Again::never:
       break;
     case Again::wire:
       qp.retrying = true;
-      wait_until(e, qp, SqWait::timeout, wire_retry_ns);
+      wait_until(e, qp, wq::SqWait::timeout, wire_retry_ns);
       return true;
     case Again::page:
-      if (qp.stalls++ < most_stalls) {
+      if (qp.stalls++ < transport::most_stalls) {
         begin_retrying(qp);
-        wait_until(e, qp, SqWait::page, page_stall_ns);
+        wait_until(e, qp, wq::SqWait::page, transport::page_stall_ns);
         return true;
       }
-      o = pages_do_not_stay;
+      o = transport::pages_do_not_stay;
       break;
     case Again::rnr:
     case Again::answer:
@@ -111,20 +111,20 @@ bool waits(Engine& e, Qp& qp, Verdict& o) noexcept {
 namespace {
 
 // One request of a rendezvous; false: the queue goes no further now.
-bool run_rendezvous(Engine& e, Qp& qp) noexcept {
-  Verdict o =
-      filters_rdma(e) ? exec_filtered_rendezvous(e, qp) : exec_rendezvous(e.context, e.qps, qp);
+bool run_rendezvous(Engine& e, wq::Qp& qp) noexcept {
+  Verdict o = filters_rdma(e) ? exec_filtered_rendezvous(e, qp)
+                              : transport::exec_rendezvous(e.context, e.qps, qp);
   if (waits(e, qp, o)) return false;
   if (o.ok())
-    rendezvous_answered(e.context, qp);
+    transport::rendezvous_answered(e.context, qp);
   else
-    fail_rendezvous(e.context, qp, o);
+    transport::fail_rendezvous(e.context, qp, o);
   return qp.state == QpState::rts;
 }
 
 }  // namespace
 
-Verdict try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept {
+Verdict try_wqe(Engine& e, wq::Qp& qp, const wq::SendWqe& wqe, transport::Answer& answer) noexcept {
   if (!qp.retrying) {
     Journal& journal = *e.context.journal;
     journal.wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
@@ -137,46 +137,46 @@ Verdict try_wqe(Engine& e, Qp& qp, const SendWqe& wqe, Answer& answer) noexcept 
   return exec(e, qp, wqe, answer);
 }
 
-bool run_one(Engine& e, Qp& qp) noexcept {
-  SendWqe& wqe = e.scratch;
-  Decode decoded = decode_send(qp, wqe);
-  if (decoded == Decode::fault) {
-    fatal_qp(e.context, qp, "the send ring is gone");
+bool run_one(Engine& e, wq::Qp& qp) noexcept {
+  wq::SendWqe& wqe = e.scratch;
+  wq::Decode decoded = wq::decode_send(qp, wqe);
+  if (decoded == wq::Decode::fault) {
+    wq::fatal_qp(e.context, qp, "the send ring is gone");
     return false;
   }
   Verdict o = malformed("malformed WQE");
-  Answer answer;
-  if (decoded == Decode::ok) o = try_wqe(e, qp, wqe, answer);
+  transport::Answer answer;
+  if (decoded == wq::Decode::ok) o = try_wqe(e, qp, wqe, answer);
   if (waits(e, qp, o)) return false;
   if (!o.ok()) {
     // What cannot be read belongs to no stream: all end.
-    if (decoded != Decode::ok && qp.spec.failing_streams != 0) to_error(e.context, qp);
-    fail_send(e.context, qp, wqe, o);
+    if (decoded != wq::Decode::ok && qp.spec.failing_streams != 0) wq::to_error(e.context, qp);
+    wq::fail_send(e.context, qp, wqe, o);
     return qp.state == QpState::rts;
   }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   if (wqe.signaled()) {
-    const SendCompletion told{wqe.opcode, wqe.index, answer.bytes, answer.in_entry,
-                              wqe.wants_event()};
-    take_posted_nops(e.context, qp);
-    if (!complete_send(e.context, qp, told))
-      fatal_qp(e.context, qp, "the CQ of a send queue is in error");
+    const wq::SendCompletion told{wqe.opcode, wqe.index, answer.bytes, answer.in_entry,
+                                  wqe.wants_event()};
+    wq::take_posted_nops(e.context, qp);
+    if (!wq::complete_send(e.context, qp, told))
+      wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   }
-  if (qp.draining) stop_drained(e.context, qp);
+  if (qp.draining) wq::stop_drained(e.context, qp);
   return qp.state == QpState::rts;
 }
 
-std::size_t run_send_queue(Engine& e, Qp& qp, std::size_t budget) noexcept {
+std::size_t run_send_queue(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   std::size_t done = 0;
-  if (qp.rc && qp.wait == SqWait::none) {
+  if (qp.rc && qp.wait == wq::SqWait::none) {
     done = run_on_wire(e, qp, budget);
     e.work_since_clock += done * general_work;
-    note_drained(e.context, qp);
+    wq::note_drained(e.context, qp);
     return done;
   }
   // In SQD only the WQE that was under way is brought to its end.
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && qp.retrying);
-  while (runs && done < budget && rendezvous_due(qp) && !due_to_die(e) &&
+  while (runs && done < budget && transport::rendezvous_due(qp) && !due_to_die(e) &&
          e.work_since_clock < clock_work) {
     done++;
     e.work_since_clock += general_work;
@@ -184,7 +184,7 @@ std::size_t run_send_queue(Engine& e, Qp& qp, std::size_t budget) noexcept {
   }
   if (qp.weak) [[unlikely]] {
     if (runs) done += run_weak(e, qp, budget - done);
-    note_drained(e.context, qp);
+    wq::note_drained(e.context, qp);
     return done;
   }
   while (runs && done < budget && qp.sq.ci != qp.sq.pi && !due_to_die(e) &&
@@ -198,8 +198,8 @@ std::size_t run_send_queue(Engine& e, Qp& qp, std::size_t budget) noexcept {
     e.work_since_clock += general_work;
     runs = run_one(e, qp);
   }
-  note_drained(e.context, qp);
+  wq::note_drained(e.context, qp);
   return done;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

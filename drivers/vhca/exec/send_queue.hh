@@ -7,9 +7,9 @@
 
 #include "vhca/exec/engine.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // At most `budget` WQEs. How many it touched; stops where the queue waits or leaves RTS.
-std::size_t run_send_queue(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_send_queue(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

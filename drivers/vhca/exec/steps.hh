@@ -7,16 +7,16 @@
 #include "vhca/exec/engine.hh"
 #include "vhca/transport/requester.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // One try of a WQE that could be decoded: journal, linter, execution.
-Verdict try_wqe(Engine&, Qp&, const SendWqe&, Answer&) noexcept;
+Verdict try_wqe(Engine&, wq::Qp&, const wq::SendWqe&, transport::Answer&) noexcept;
 
 // Whether a request that was tried waits: for pages of its own memory, for its peer, for the wire.
 // Where patience has run out, the verdict is final.
-bool waits(Engine&, Qp&, Verdict&) noexcept;
+bool waits(Engine&, wq::Qp&, Verdict&) noexcept;
 
 // The WQE at sq.ci, in its place. False: the queue goes no further now.
-bool run_one(Engine&, Qp&) noexcept;
+bool run_one(Engine&, wq::Qp&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

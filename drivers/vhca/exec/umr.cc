@@ -8,12 +8,13 @@
 #include "vhca/core/journal.hh"
 #include "vhca/tpt/umr_apply.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
-Verdict exec_umr(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
-  UmrRequest request{be32::from_raw(wqe.imm_raw).host(), wqe.body(), qp.spec.pd, qp.qpn.value()};
-  UmrChange got;
-  if (Verdict v = umr_apply(*context.keys, context.translator, *context.profile, request, got);
+Verdict exec_umr(wq::EngineContext& context, const wq::Qp& qp, const wq::SendWqe& wqe) noexcept {
+  tpt::UmrRequest request{be32::from_raw(wqe.imm_raw).host(), wqe.body(), qp.spec.pd,
+                          qp.qpn.value()};
+  tpt::UmrChange got;
+  if (Verdict v = tpt::umr_apply(*context.keys, context.translator, *context.profile, request, got);
       !v.ok())
     return v;
   if (got.freed && got.octowords == 0)
@@ -23,22 +24,25 @@ Verdict exec_umr(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexc
   return Verdict::done();
 }
 
-Verdict exec_local_inval(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
+Verdict exec_local_inval(wq::EngineContext& context, const wq::Qp& qp,
+                         const wq::SendWqe& wqe) noexcept {
   uint32_t key = be32::from_raw(wqe.imm_raw).host();
-  Verdict d = invalidate_key(*context.keys, key, qp.spec.pd, qp.qpn.value(), Invalidator::owner);
+  Verdict d =
+      tpt::invalidate_key(*context.keys, key, qp.spec.pd, qp.qpn.value(), tpt::Invalidator::owner);
   if (!d.ok()) return d;
   context.journal->invalidate(key);
   return Verdict::done();
 }
 
-Verdict exec_set_psv(EngineContext& context, const Qp& qp, const SendWqe& wqe) noexcept {
+Verdict exec_set_psv(wq::EngineContext& context, const wq::Qp& qp,
+                     const wq::SendWqe& wqe) noexcept {
   prm::SetPsvSeg seg;
   if (wqe.body().size() != sizeof(seg)) return malformed("SET_PSV has one segment");
   std::memcpy(&seg, wqe.body().data(), sizeof(seg));
-  Psv* psv = context.keys->psvs().at(seg.psv.host() & 0xffffff);
+  tpt::Psv* psv = context.keys->psvs().at(seg.psv.host() & 0xffffff);
   if (psv == nullptr || psv->pd != qp.spec.pd) return malformed("no such PSV in this domain");
   psv->value = seg.signature.host();
   return Verdict::done();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

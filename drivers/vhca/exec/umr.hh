@@ -9,10 +9,10 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
-Verdict exec_umr(EngineContext&, const Qp&, const SendWqe&) noexcept;
-Verdict exec_local_inval(EngineContext&, const Qp&, const SendWqe&) noexcept;
-Verdict exec_set_psv(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Verdict exec_umr(wq::EngineContext&, const wq::Qp&, const wq::SendWqe&) noexcept;
+Verdict exec_local_inval(wq::EngineContext&, const wq::Qp&, const wq::SendWqe&) noexcept;
+Verdict exec_set_psv(wq::EngineContext&, const wq::Qp&, const wq::SendWqe&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

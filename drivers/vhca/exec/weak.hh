@@ -9,9 +9,9 @@
 
 #include "vhca/exec/engine.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::exec {
 
 // At most `budget` WQEs of a queue in RTS, or what was under way of one in SQD; how many.
-std::size_t run_weak(Engine&, Qp&, std::size_t budget) noexcept;
+std::size_t run_weak(Engine&, wq::Qp&, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::exec

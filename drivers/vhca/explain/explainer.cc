@@ -9,7 +9,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::explain {
 namespace {
 
 // A refusal's cause is its sentence with places for its numbers, which differ from time to time.
@@ -28,11 +28,11 @@ const char* name_of(QpState s) noexcept {
   return names[static_cast<std::size_t>(s)];
 }
 
-void put_place(prm::Text& t, const Qp& qp, uint16_t wqe_index, const char* what) noexcept {
+void put_place(prm::Text& t, const wq::Qp& qp, uint16_t wqe_index, const char* what) noexcept {
   t.put("queue ").hex(qp.qpn.value()).put(", ").put(what).put(' ').dec(wqe_index).put(": ");
 }
 
-void Explainer::is_flushed(const Qp& qp, bool send, uint16_t wqe_index) noexcept {
+void Explainer::is_flushed(const wq::Qp& qp, bool send, uint16_t wqe_index) noexcept {
   if (flushed_++ != 0) return;
   bool failed = false;
   told_.for_each([&](const Told::Row& r) { failed = failed || r.queue == qp.qpn.value(); });
@@ -46,7 +46,7 @@ void Explainer::is_flushed(const Qp& qp, bool send, uint16_t wqe_index) noexcept
   tell({qp.qpn.value(), wqe_index}, true, t.view());
 }
 
-void Explainer::queue_breaks(const Qp& qp, const char* why) noexcept {
+void Explainer::queue_breaks(const wq::Qp& qp, const char* why) noexcept {
   std::array<char, 512> buffer;
   prm::Text t{buffer};
   t.put("queue ").hex(qp.qpn.value()).put(": IBV_EVENT_QP_FATAL: ").put(why);
@@ -58,11 +58,11 @@ void Explainer::verb_fails(const char* cause, std::string_view sentence) noexcep
   if (told_.is_news(0, true, cause)) write_explanation(around_.device, sentence);
 }
 
-bool Explainer::put_list(prm::Text& t, const SegmentList& list, uint64_t bytes,
+bool Explainer::put_list(prm::Text& t, const tpt::SegmentList& list, uint64_t bytes,
                          About& about) noexcept {
   uint32_t place = 0;
-  for (const Segment& s : list.segments) {
-    Segment part = s;
+  for (const tpt::Segment& s : list.segments) {
+    tpt::Segment part = s;
     part.bytes = std::min(s.bytes, bytes);
     bytes -= part.bytes;
     const uint32_t here = place++;
@@ -108,4 +108,4 @@ void Explainer::sum_up() noexcept {
   });
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

@@ -16,32 +16,35 @@
 #include "vhca/wq/recv_wqe.hh"
 
 namespace kilim::vhca {
-
 class Journal;
+}  // namespace kilim::vhca
 
-class Explainer final : public FailureObserver {
+namespace kilim::vhca::explain {
+
+class Explainer final : public wq::FailureObserver {
  public:
   struct Around {
     const char* device;
     Journal* journal;
-    const KeyTable* keys;
+    const tpt::KeyTable* keys;
     const Profile* profile;
-    const ObjectTable<Qp>* qps;
+    const ObjectTable<wq::Qp>* qps;
   };
   explicit Explainer(const Around& around) noexcept : around_(around) {}
 
   // explain/sends.cc
-  void send_fails(const Qp&, const SendWqe&, const Verdict&) noexcept override;
+  void send_fails(const wq::Qp&, const wq::SendWqe&, const Verdict&) noexcept override;
   // explain/receives.cc
-  void receive_fails(const Qp&, uint16_t wqe_index, const Verdict&) noexcept override;
-  void message_too_long(const Qp&, uint64_t bytes) noexcept override;
-  void request_refused(const Qp&, const SegmentList& asked, const Verdict&) noexcept override;
+  void receive_fails(const wq::Qp&, uint16_t wqe_index, const Verdict&) noexcept override;
+  void message_too_long(const wq::Qp&, uint64_t bytes) noexcept override;
+  void request_refused(const wq::Qp&, const tpt::SegmentList& asked,
+                       const Verdict&) noexcept override;
   // explain/explainer.cc
-  void is_flushed(const Qp&, bool send, uint16_t wqe_index) noexcept override;
-  void queue_breaks(const Qp&, const char* why) noexcept override;
+  void is_flushed(const wq::Qp&, bool send, uint16_t wqe_index) noexcept override;
+  void queue_breaks(const wq::Qp&, const char* why) noexcept override;
 
   // A key is about to be destroyed.
-  void key_ends(const Mkey& m) noexcept { freed_.add(m); }
+  void key_ends(const tpt::Mkey& m) noexcept { freed_.add(m); }
   // A verb is refused; `sentence` opens with its name, `cause` lives for ever.
   void verb_fails(const char* cause, std::string_view sentence) noexcept;
   // What has been counted, on standard error; nothing where nothing has failed.
@@ -57,14 +60,16 @@ class Explainer final : public FailureObserver {
     uint32_t key = 0;
     uint64_t at = 0, bytes = 0;
   };
-  void put_send_cause(prm::Text&, const Qp&, const SendWqe&, const Verdict&, About&) noexcept;
-  bool put_own_memory(prm::Text&, const Qp&, const SendWqe&, About&) noexcept;
-  void put_remote(prm::Text&, const Qp&, const SendWqe&, const Verdict&, About&) noexcept;
-  void put_no_answer(prm::Text&, const Qp&) noexcept;
-  bool put_loopback_peer(prm::Text&, const Qp&) noexcept;
-  void put_changed_key(prm::Text&, const Qp&, const SendWqe&, const Verdict&, About&) noexcept;
+  void put_send_cause(prm::Text&, const wq::Qp&, const wq::SendWqe&, const Verdict&,
+                      About&) noexcept;
+  bool put_own_memory(prm::Text&, const wq::Qp&, const wq::SendWqe&, About&) noexcept;
+  void put_remote(prm::Text&, const wq::Qp&, const wq::SendWqe&, const Verdict&, About&) noexcept;
+  void put_no_answer(prm::Text&, const wq::Qp&) noexcept;
+  bool put_loopback_peer(prm::Text&, const wq::Qp&) noexcept;
+  void put_changed_key(prm::Text&, const wq::Qp&, const wq::SendWqe&, const Verdict&,
+                       About&) noexcept;
   // The first segment of the list that is refused; false: none is.
-  bool put_list(prm::Text&, const SegmentList&, uint64_t bytes, About&) noexcept;
+  bool put_list(prm::Text&, const tpt::SegmentList&, uint64_t bytes, About&) noexcept;
   void tell(const About&, bool news, std::string_view sentence) noexcept;
 
   Around around_;
@@ -76,7 +81,7 @@ class Explainer final : public FailureObserver {
 };
 
 // "queue 0x41, WQE 3 (RDMA_WRITE): ".
-void put_place(prm::Text&, const Qp&, uint16_t wqe_index, const char* what) noexcept;
+void put_place(prm::Text&, const wq::Qp&, uint16_t wqe_index, const char* what) noexcept;
 const char* name_of(QpState) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

@@ -6,13 +6,13 @@
 
 #include "vhca/tpt/list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::explain {
 
 namespace {
 
 constexpr uint32_t most_pieces = 1u << 16;  // of one search: the lock is held
 
-KeyFault fault_of(const Mkey* m, uint32_t key, const Access& need) noexcept {
+KeyFault fault_of(const tpt::Mkey* m, uint32_t key, const tpt::Access& need) noexcept {
   if (m == nullptr) return KeyFault::unknown;
   if (m->key != key) return KeyFault::tag;
   if (m->free) return KeyFault::free;
@@ -22,23 +22,23 @@ KeyFault fault_of(const Mkey* m, uint32_t key, const Access& need) noexcept {
   return KeyFault::none;
 }
 
-bool in_bounds(const Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
+bool in_bounds(const tpt::Mkey& m, uint64_t offset, uint64_t bytes) noexcept {
   return m.length64 || (offset <= m.len && bytes <= m.len - offset);
 }
 
 class Search {
  public:
-  Search(const KeyTable& keys, uint8_t max_indirection) noexcept
+  Search(const tpt::KeyTable& keys, uint8_t max_indirection) noexcept
       : keys_(keys), left_(most_pieces), limit_(max_indirection) {}
 
   // Fills `c` where it stops; false: all of it is allowed.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the profile lets keys be
-  bool stops(KeyCause& c, const Segment& s, const Access& need, unsigned depth) noexcept {
+  bool stops(KeyCause& c, const tpt::Segment& s, const tpt::Access& need, unsigned depth) noexcept {
     c.key = s.key;
     c.at = s.addr;
     c.bytes = s.bytes;
     c.need = need;
-    Mkey* m = keys_.at(s.key >> 8);
+    tpt::Mkey* m = keys_.at(s.key >> 8);
     c.found = m;
     c.fault = fault_of(m, s.key, need);
     if (m == nullptr && keys_.null_named(s.key) != nullptr) c.fault = KeyFault::none;
@@ -47,7 +47,7 @@ class Search {
     if (m == nullptr || m->converts()) return false;
     const uint64_t offset = s.addr - m->start;
     if (!in_bounds(*m, offset, s.bytes)) return stop(c, KeyFault::bounds);
-    if (m->mode == KeyMode::direct) return false;
+    if (m->mode == tpt::KeyMode::direct) return false;
     if (depth >= limit_) return stop(c, KeyFault::depth);
     return stops_in_list(c, *m, {offset, s.bytes, s.key, false}, need, depth);
   }
@@ -60,17 +60,17 @@ class Search {
 
   // `range`: from an offset of the list on.
   // NOLINTNEXTLINE(misc-no-recursion,readability-function-size): six parameters
-  bool stops_in_list(KeyCause& c, Mkey& m, const Segment& range, const Access& need,
+  bool stops_in_list(KeyCause& c, tpt::Mkey& m, const tpt::Segment& range, const tpt::Access& need,
                      unsigned depth) noexcept {
     const KeyCause list = c;
-    Access inner = need;
-    inner.rights = inner_rights(need.rights);
+    tpt::Access inner = need;
+    inner.rights = tpt::inner_rights(need.rights);
     for (uint64_t at = range.addr, n = range.bytes; n > 0 && left_ > 0; left_--) {
-      ListPlace place;
+      tpt::ListPlace place;
       c = list;
       c.at = at;
       c.bytes = n;
-      if (!find_in_list(m, at, place)) return stop(c, KeyFault::hole);
+      if (!tpt::find_in_list(m, at, place)) return stop(c, KeyFault::hole);
       const uint64_t part = std::min(place.bytes, n);
       const uint32_t entry = entry_of(m, at);
       if (stops(c, {place.address, part, place.key, false}, inner, depth + 1)) {
@@ -87,23 +87,23 @@ class Search {
     return false;
   }
 
-  static uint32_t entry_of(const Mkey& m, uint64_t at) noexcept {
-    if (m.mode == KeyMode::ksm) return static_cast<uint32_t>(at >> m.log_entity_size);
+  static uint32_t entry_of(const tpt::Mkey& m, uint64_t at) noexcept {
+    if (m.mode == tpt::KeyMode::ksm) return static_cast<uint32_t>(at >> m.log_entity_size);
     return m.last_span;
   }
 
-  const KeyTable& keys_;
+  const tpt::KeyTable& keys_;
   uint32_t left_;
   unsigned limit_;
 };
 
 // The key whose index is next to this one.
-const Mkey* nearest(const KeyTable& keys, uint32_t index) noexcept {
-  const Mkey* best = nullptr;
-  const auto far = [&](const Mkey& m) {
+const tpt::Mkey* nearest(const tpt::KeyTable& keys, uint32_t index) noexcept {
+  const tpt::Mkey* best = nullptr;
+  const auto far = [&](const tpt::Mkey& m) {
     return m.index() > index ? m.index() - index : index - m.index();
   };
-  keys.for_each([&](const Mkey& m) {
+  keys.for_each([&](const tpt::Mkey& m) {
     if (best == nullptr || far(m) < far(*best)) best = &m;
   });
   return best;
@@ -113,7 +113,7 @@ void put_span(prm::Text& t, uint64_t start, uint64_t len) noexcept {
   t.dec(len).put(len == 1 ? " byte from " : " bytes from ").hex(start).put(" to ").hex(start + len);
 }
 
-void put_what_is_there(prm::Text& t, const Mkey& m) noexcept {
+void put_what_is_there(prm::Text& t, const tpt::Mkey& m) noexcept {
   t.hex(m.key).put(" (");
   if (m.free)
     t.put("free");
@@ -124,7 +124,7 @@ void put_what_is_there(prm::Text& t, const Mkey& m) noexcept {
   t.put(")");
 }
 
-void put_unknown(prm::Text& t, const KeyCause& c, const KeyTable& keys,
+void put_unknown(prm::Text& t, const KeyCause& c, const tpt::KeyTable& keys,
                  const FreedKeys& freed) noexcept {
   if (const FreedKeys::Row* row = freed.find(c.key >> 8)) {
     t.put("it was freed: key ").hex(row->key).put(" had ");
@@ -133,7 +133,7 @@ void put_unknown(prm::Text& t, const KeyCause& c, const KeyTable& keys,
     return;
   }
   t.put("no key has index ").hex(c.key >> 8);
-  const Mkey* near = nearest(keys, c.key >> 8);
+  const tpt::Mkey* near = nearest(keys, c.key >> 8);
   if (near == nullptr) {
     t.put(", this device has no key at all: register the memory with ibv_reg_mr()");
     return;
@@ -141,13 +141,13 @@ void put_unknown(prm::Text& t, const KeyCause& c, const KeyTable& keys,
   t.put("; the nearest that exists is ");
   put_what_is_there(t, *near);
   const uint32_t swapped = __builtin_bswap32(c.key);
-  const Mkey* other = keys.at(swapped >> 8);
+  const tpt::Mkey* other = keys.at(swapped >> 8);
   if (other != nullptr && other->key == swapped)
     t.put("; with its bytes swapped it is a key, ").hex(swapped).put(": a missing ntohl()?");
 }
 
 void put_bounds(prm::Text& t, const KeyCause& c) noexcept {
-  const Mkey& m = *c.found;
+  const tpt::Mkey& m = *c.found;
   t.put("the key has ");
   put_span(t, m.start, m.len);
   const uint64_t offset = c.at - m.start;
@@ -161,7 +161,7 @@ void put_bounds(prm::Text& t, const KeyCause& c) noexcept {
 
 }  // namespace
 
-void FreedKeys::add(const Mkey& m) noexcept {
+void FreedKeys::add(const tpt::Mkey& m) noexcept {
   rows_[next_++ % rows_.size()] = {m.key, m.start, m.len};
 }
 
@@ -173,8 +173,8 @@ const FreedKeys::Row* FreedKeys::find(uint32_t index) const noexcept {
   return nullptr;
 }
 
-KeyCause find_key_cause(const KeyTable& keys, uint8_t max_indirection, const Segment& s,
-                        const Access& need) noexcept {
+KeyCause find_key_cause(const tpt::KeyTable& keys, uint8_t max_indirection, const tpt::Segment& s,
+                        const tpt::Access& need) noexcept {
   KeyCause c;
   Search(keys, max_indirection).stops(c, s, need, 0);
   return c;
@@ -203,7 +203,7 @@ void put_range(prm::Text& t, uint64_t at, uint64_t bytes) noexcept {
   t.dec(bytes).put(bytes == 1 ? " byte at " : " bytes at ").hex(at);
 }
 
-void put_key_cause(prm::Text& t, const KeyCause& c, const KeyTable& keys,
+void put_key_cause(prm::Text& t, const KeyCause& c, const tpt::KeyTable& keys,
                    const FreedKeys& freed) noexcept {
   if (c.list != 0) {
     t.put("entry ").dec(c.entry).put(" of the list of key ").hex(c.list).put(" names key ");
@@ -250,4 +250,4 @@ void put_key_cause(prm::Text& t, const KeyCause& c, const KeyTable& keys,
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

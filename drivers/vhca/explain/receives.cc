@@ -7,14 +7,14 @@
 #include "vhca/explain/explainer.hh"
 #include "vhca/wq/recv.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::explain {
 
-void Explainer::message_too_long(const Qp& qp, uint64_t bytes) noexcept {
+void Explainer::message_too_long(const wq::Qp& qp, uint64_t bytes) noexcept {
   long_queue_ = qp.qpn.value();
   long_bytes_ = bytes;
 }
 
-void Explainer::receive_fails(const Qp& qp, uint16_t wqe_index, const Verdict& v) noexcept {
+void Explainer::receive_fails(const wq::Qp& qp, uint16_t wqe_index, const Verdict& v) noexcept {
   const uint32_t number = qp.qpn.value();
   const bool news = told_.is_news(number, false, v.why);
   std::array<char, 1200> buffer;
@@ -23,23 +23,24 @@ void Explainer::receive_fails(const Qp& qp, uint16_t wqe_index, const Verdict& v
   put_place(t, qp, wqe_index,
             qp.srq != nullptr ? "receive WQE of its shared queue" : "receive WQE");
   t.put(prm::verbs_name(v.syndrome)).put(": ");
-  RecvWqe wqe;
-  const bool read = read_recv(qp, wqe_index, wqe);
+  wq::RecvWqe wqe;
+  const bool read = wq::read_recv(qp, wqe_index, wqe);
   if (v.syndrome == prm::Syndrome::local_length && read && long_queue_ == number) {
     t.put("the message has ").dec(long_bytes_).put(" bytes at least and its ").dec(wqe.count);
     t.put(wqe.count == 1 ? " segment holds " : " segments hold ").dec(wqe.room);
     t.put(qp.type == QpType::ud ? ": post 40 bytes more than the longest datagram, for the GRH"
                                 : ": post as much as the longest message has");
     about.bytes = long_bytes_;
-  } else if (!read ||
-             !put_list(t, {{wqe.segments.data(), wqe.count}, recv_access(qp)}, wqe.room, about)) {
+  } else if (!read || !put_list(t, {{wqe.segments.data(), wqe.count}, wq::recv_access(qp)},
+                                wqe.room, about)) {
     t.put(v.why);
   }
   long_queue_ = 0;
   tell(about, news, t.view());
 }
 
-void Explainer::request_refused(const Qp& qp, const SegmentList& asked, const Verdict& v) noexcept {
+void Explainer::request_refused(const wq::Qp& qp, const tpt::SegmentList& asked,
+                                const Verdict& v) noexcept {
   const uint32_t number = qp.qpn.value();
   const bool news = told_.is_news(number, false, v.why);
   std::array<char, 1200> buffer;
@@ -56,4 +57,4 @@ void Explainer::request_refused(const Qp& qp, const SegmentList& asked, const Ve
   tell(about, news, t.view());
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

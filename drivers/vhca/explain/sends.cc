@@ -13,7 +13,7 @@
 #include "kilim/prm/syndrome.hh"
 #include "vhca/explain/explainer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::explain {
 
 namespace {
 
@@ -35,7 +35,7 @@ prm::lint::QueueKind kind_of_queue(QpType type) noexcept {
   }
 }
 
-std::span<const std::byte> bytes_of(const SendWqe& wqe) noexcept {
+std::span<const std::byte> bytes_of(const wq::SendWqe& wqe) noexcept {
   const std::size_t n = std::size_t{wqe.ds} * octoword_bytes;
   return std::span(wqe.bytes).first(std::min(n, wqe.bytes.size()));
 }
@@ -53,7 +53,7 @@ void put_gid(prm::Text& t, const Gid& gid) noexcept {
 }
 
 // Finds the address and key at the peer; false: the WQE names none.
-bool find_remote(const Qp& qp, const SendWqe& wqe, prm::RaddrSeg& r) noexcept {
+bool find_remote(const wq::Qp& qp, const wq::SendWqe& wqe, prm::RaddrSeg& r) noexcept {
   const auto op = static_cast<Opcode>(wqe.opcode);
   if (!is_answered(op) && op != Opcode::rdma_write && op != Opcode::rdma_write_imm) return false;
   const auto bytes = bytes_of(wqe);
@@ -63,17 +63,17 @@ bool find_remote(const Qp& qp, const SendWqe& wqe, prm::RaddrSeg& r) noexcept {
   return true;
 }
 
-bool find_data(const Qp& qp, const SendWqe& wqe, DataList& data) noexcept {
+bool find_data(const wq::Qp& qp, const wq::SendWqe& wqe, wq::DataList& data) noexcept {
   const std::size_t at =
       prm::lint::data_at(bytes_of(wqe), static_cast<Opcode>(wqe.opcode), kind_of_queue(qp.type));
-  return at >= 16 && at <= bytes_of(wqe).size() && decode_data(wqe.body(), at - 16, data);
+  return at >= 16 && at <= bytes_of(wqe).size() && wq::decode_data(wqe.body(), at - 16, data);
 }
 
 }  // namespace
 
-bool Explainer::put_own_memory(prm::Text& t, const Qp& qp, const SendWqe& wqe,
+bool Explainer::put_own_memory(prm::Text& t, const wq::Qp& qp, const wq::SendWqe& wqe,
                                About& about) noexcept {
-  DataList data;
+  wq::DataList data;
   if (!find_data(qp, wqe, data)) return false;
   const bool written = is_answered(static_cast<Opcode>(wqe.opcode));
   const auto right = static_cast<uint8_t>(written ? prm::mkey::local_write : prm::mkey::local_read);
@@ -81,11 +81,11 @@ bool Explainer::put_own_memory(prm::Text& t, const Qp& qp, const SendWqe& wqe,
                   data.total, about);
 }
 
-void Explainer::put_remote(prm::Text& t, const Qp& qp, const SendWqe& wqe, const Verdict& v,
+void Explainer::put_remote(prm::Text& t, const wq::Qp& qp, const wq::SendWqe& wqe, const Verdict& v,
                            About& about) noexcept {
   prm::RaddrSeg r;
   if (find_remote(qp, wqe, r)) {
-    DataList data;
+    wq::DataList data;
     about.key = r.rkey.host();
     about.at = r.raddr.host();
     about.bytes = find_data(qp, wqe, data) ? data.total : 0;
@@ -99,9 +99,9 @@ void Explainer::put_remote(prm::Text& t, const Qp& qp, const SendWqe& wqe, const
 }
 
 // A peer on the same device: what keeps it from answering. False: nothing that is seen here.
-bool Explainer::put_loopback_peer(prm::Text& t, const Qp& qp) noexcept {
+bool Explainer::put_loopback_peer(prm::Text& t, const wq::Qp& qp) noexcept {
   const uint32_t number = qp.attr.dest_qpn.value();
-  const Qp* peer = around_.qps->at(number);
+  const wq::Qp* peer = around_.qps->at(number);
   if (!qp.loopback) return false;
   t.put("the path leads to this device and its queue ").hex(number);
   if (peer == nullptr) {
@@ -117,7 +117,7 @@ bool Explainer::put_loopback_peer(prm::Text& t, const Qp& qp) noexcept {
   return true;
 }
 
-void Explainer::put_no_answer(prm::Text& t, const Qp& qp) noexcept {
+void Explainer::put_no_answer(prm::Text& t, const wq::Qp& qp) noexcept {
   if (put_loopback_peer(t, qp)) return;
   t.put("nothing acknowledged it: queue ").hex(qp.attr.dest_qpn.value()).put(" at GID ");
   put_gid(t, qp.attr.path.dgid);
@@ -132,11 +132,11 @@ void Explainer::put_no_answer(prm::Text& t, const Qp& qp) noexcept {
 }
 
 // UMR, bind, LOCAL_INV: the key that it changes.
-void Explainer::put_changed_key(prm::Text& t, const Qp& qp, const SendWqe& wqe, const Verdict& v,
-                                About& about) noexcept {
+void Explainer::put_changed_key(prm::Text& t, const wq::Qp& qp, const wq::SendWqe& wqe,
+                                const Verdict& v, About& about) noexcept {
   about.key = be32::from_raw(wqe.imm_raw).host();
   t.put(v.why).put("; it changes key ").hex(about.key);
-  const Mkey* m = around_.keys->at(about.key >> 8);
+  const tpt::Mkey* m = around_.keys->at(about.key >> 8);
   const FreedKeys::Row* freed = freed_.find(about.key >> 8);
   if (m == nullptr) {
     t.put(freed != nullptr ? ", which was destroyed" : ", which does not exist");
@@ -147,8 +147,8 @@ void Explainer::put_changed_key(prm::Text& t, const Qp& qp, const SendWqe& wqe, 
   if (m->pd != qp.spec.pd) t.put(", of another protection domain");
 }
 
-void Explainer::put_send_cause(prm::Text& t, const Qp& qp, const SendWqe& wqe, const Verdict& v,
-                               About& about) noexcept {
+void Explainer::put_send_cause(prm::Text& t, const wq::Qp& qp, const wq::SendWqe& wqe,
+                               const Verdict& v, About& about) noexcept {
   switch (v.syndrome) {
     case Syndrome::local_prot:
     case Syndrome::local_access:
@@ -172,7 +172,7 @@ void Explainer::put_send_cause(prm::Text& t, const Qp& qp, const SendWqe& wqe, c
   }
 }
 
-void Explainer::send_fails(const Qp& qp, const SendWqe& wqe, const Verdict& v) noexcept {
+void Explainer::send_fails(const wq::Qp& qp, const wq::SendWqe& wqe, const Verdict& v) noexcept {
   const uint32_t number = qp.qpn.value();
   if (v.syndrome == Syndrome::wr_flush) return is_flushed(qp, true, wqe.index);
   const bool news = told_.is_news(number, true, v.why);
@@ -186,4 +186,4 @@ void Explainer::send_fails(const Qp& qp, const SendWqe& wqe, const Verdict& v) n
   tell(about, news, t.view());
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

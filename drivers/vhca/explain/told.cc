@@ -8,7 +8,7 @@
 
 #include "kilim/prm/text.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::explain {
 
 bool Told::is_news(uint32_t queue, bool send, const char* cause) noexcept {
   all_++;
@@ -41,4 +41,4 @@ void write_explanation(const char* device, std::string_view sentence) noexcept {
   errno = saved;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

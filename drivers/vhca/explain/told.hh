@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace kilim::vhca {
+namespace kilim::vhca::explain {
 
 class Told {
  public:
@@ -41,4 +41,4 @@ class Told {
 // in front.
 void write_explanation(const char* device, std::string_view sentence) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::explain

@@ -13,7 +13,7 @@
 #include "vhca/hca/reserved_qpns.hh"
 #include "vhca/tpt/key_table.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -163,7 +163,7 @@ void encryption(const Profile& p, CapGroup g) {
 
 void crypto(const Profile& p, CapGroup g) {
   if (p.crypto_tweak != CryptoTweak::none)
-    prm::cap_set(g, prm::crypto_cap::log_max_num_deks, KeyTable::most_log_deks);
+    prm::cap_set(g, prm::crypto_cap::log_max_num_deks, tpt::KeyTable::most_log_deks);
 }
 
 // The operations that may meet a page fault, where the firmware has their bits.
@@ -244,8 +244,8 @@ void flow_tables(const Profile& p, CapGroup g) {
 void rdma_tables(const Profile& p, CapGroup g) {
   namespace cap = prm::rdma_table_cap;
   constexpr uint32_t log_rules = 16, levels = 255;
-  static_assert(std::size_t{1} << log_rules == Steering::max_rules);
-  if (!has_rdma_tables(p)) return;
+  static_assert(std::size_t{1} << log_rules == ethernet::Steering::max_rules);
+  if (!ethernet::has_rdma_tables(p)) return;
   for (const std::size_t table : {cap::receive, cap::transmit}) {
     const auto set = [&g, table](prm::CapField f, uint32_t value) {
       prm::cap_set(g, {static_cast<uint16_t>(table + f.bit), f.width}, value);
@@ -279,19 +279,19 @@ void steering(const Profile& p, CapGroup g) {
     set(cap::max_ft_level, levels);
     set(cap::max_modify_header_actions, most_actions);
   }
-  put_word(g, cap::rx_drop_address, icm_end::address_of(IcmEnd::drop));
-  put_word(g, cap::tx_drop_address, icm_end::address_of(IcmEnd::drop));
-  put_word(g, cap::tx_allow_address, icm_end::address_of(IcmEnd::allow));
+  put_word(g, cap::rx_drop_address, ethernet::icm_end::address_of(ethernet::IcmEnd::drop));
+  put_word(g, cap::tx_drop_address, ethernet::icm_end::address_of(ethernet::IcmEnd::drop));
+  put_word(g, cap::tx_allow_address, ethernet::icm_end::address_of(ethernet::IcmEnd::allow));
 }
 
 void steering_memory(const Profile& p, CapGroup g) {
   namespace cap = prm::icm_cap;
   if (!p.software_steering) return;
-  put_word(g, cap::steering_start, Icm::steering_start);
-  put_word(g, cap::header_modify_start, Icm::rewrite_start);
-  prm::cap_set(g, cap::log_steering_size, Icm::log_steering);
-  prm::cap_set(g, cap::log_header_modify_size, Icm::log_rewrite);
-  prm::cap_set(g, cap::log_granularity, IcmArea::log_unit);
+  put_word(g, cap::steering_start, ethernet::Icm::steering_start);
+  put_word(g, cap::header_modify_start, ethernet::Icm::rewrite_start);
+  prm::cap_set(g, cap::log_steering_size, ethernet::Icm::log_steering);
+  prm::cap_set(g, cap::log_header_modify_size, ethernet::Icm::log_rewrite);
+  prm::cap_set(g, cap::log_granularity, ethernet::IcmArea::log_unit);
 }
 
 // A queue pair may say that its peer is on the same port (devx_qp.cc).
@@ -341,4 +341,4 @@ bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group) {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

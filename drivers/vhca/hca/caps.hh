@@ -10,7 +10,7 @@
 #include "kilim/prm/cmd.hh"
 #include "vhca/core/profile.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 using CapGroup = std::span<std::byte, prm::cmd::hca_cap_bytes>;
 
@@ -18,4 +18,4 @@ using CapGroup = std::span<std::byte, prm::cmd::hca_cap_bytes>;
 // absent stays zero.
 bool fill_caps(const Profile& profile, uint16_t group_number, CapGroup group);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

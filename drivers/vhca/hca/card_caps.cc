@@ -6,7 +6,7 @@
 #include "kilim/prm/flow_table.hh"
 #include "kilim/prm/hca_cap.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace card {
 
@@ -96,4 +96,4 @@ void fill_card_caps(const Profile& profile, uint16_t group_number, CapGroup grou
   if (group_number == prm::cmd::cap_roce) card::roce(profile, group);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

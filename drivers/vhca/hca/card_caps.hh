@@ -9,7 +9,7 @@
 
 #include "vhca/hca/caps.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // Of a power of two.
 constexpr uint32_t log2_of(uint32_t v) {
@@ -19,4 +19,4 @@ constexpr uint32_t log2_of(uint32_t v) {
 // Adds to the general, the Ethernet and the RoCE group; others stay as they are.
 void fill_card_caps(const Profile& profile, uint16_t group_number, CapGroup group);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

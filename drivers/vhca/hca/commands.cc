@@ -21,7 +21,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace commands {
 
@@ -41,7 +41,7 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
 // Of the context it tells what send WQEs must have, that the port speaks RoCE, and the longest
 // frame of the first port's wire, as a kernel's driver sets it (Linux en_main.c, mlx5e_set_mtu()).
 Answer query_nic_vport_context(Hca& s, In, Out out) {
-  const Wire* const wire = s.eth.ports.empty() ? nullptr : s.eth.ports.front().wire;
+  const wire::Wire* const wire = s.eth.ports.empty() ? nullptr : s.eth.ports.front().wire;
   if (wire != nullptr)
     prm::cap_set(out.subspan(16), prm::nic_vport::mtu,
                  std::min(wire->mtu() + prm::nic_vport::around_mtu, uint32_t{UINT16_MAX}));
@@ -61,7 +61,8 @@ Answer create_mkey(Hca& s, const Client& client, In in, Out out) {
   if (list > in.size() - sizeof cmd) return {Status::bad_input_len, Refusal::list_length};
   if (!owns_pd(s, client, Pdn{prm::mkc::pd::get(cmd.mkc)}))
     return {Status::bad_resource, Refusal::no_such_pd};
-  Result<Mkey*> key = s.keys.create_mkey(cmd.mkc, in.subspan(sizeof cmd, list), s.config.profile);
+  Result<tpt::Mkey*> key =
+      s.keys.create_mkey(cmd.mkc, in.subspan(sizeof cmd, list), s.config.profile);
   if (!key && key.error().code == ENOMEM) return {Status::no_resources, Refusal::no_more_keys};
   if (!key) return {Status::bad_param, Refusal::key_context};
   prm::CreateMkeyOut made{};
@@ -72,13 +73,13 @@ Answer create_mkey(Hca& s, const Client& client, In in, Out out) {
 
 Answer destroy_mkey(Hca& s, In in, Out) {
   uint32_t index = read<be32>(in, 8).host() & 0xffffff;
-  const Mkey* m = s.keys.at(index);
+  const tpt::Mkey* m = s.keys.at(index);
   if (s.explainer && m != nullptr) s.explainer->key_ends(*m);
   if (s.keys.destroy(MkeyIndex{index}) != 0) return {Status::bad_resource, Refusal::no_such_key};
   return {};
 }
 
-prm::Mkc context_of(const Mkey& m) {
+prm::Mkc context_of(const tpt::Mkey& m) {
   namespace mkc = prm::mkc;
   constexpr uint32_t modes[] = {mkc::access_mode_mtt, mkc::access_mode_klm, mkc::access_mode_ksm};
   auto may = [&](uint8_t right) { return uint32_t{(m.rights & right) != 0}; };
@@ -109,7 +110,7 @@ prm::Mkc context_of(const Mkey& m) {
 
 Answer query_mkey(Hca& s, In in, Out out) {
   constexpr std::size_t header = 16;
-  const Mkey* key = s.keys.at(read<be32>(in, 8).host() & 0xffffff);
+  const tpt::Mkey* key = s.keys.at(read<be32>(in, 8).host() & 0xffffff);
   if (key == nullptr) return {Status::bad_resource, Refusal::no_such_key};
   prm::Mkc c = context_of(*key);
   std::memcpy(out.data() + header, &c, sizeof c);
@@ -123,7 +124,7 @@ Answer create_psv(Hca& s, const Client& client, In in, Out out) {
   if (count_pd >> 28 != 1) return {Status::bad_param, Refusal::psv_count};
   if (!owns_pd(s, client, pd)) return {Status::bad_resource, Refusal::no_such_pd};
   uint32_t number = 0;
-  Psv* psv = s.keys.psvs().create(number);
+  tpt::Psv* psv = s.keys.psvs().create(number);
   if (psv == nullptr) return {Status::no_resources, Refusal::no_more_psvs};
   psv->pd = pd;
   prm::CreatePsvOut made{};
@@ -140,7 +141,7 @@ Answer destroy_psv(Hca& s, In in, Out) {
 }
 
 Answer alloc_pd(Hca& s, const Client& client, In, Out out) {
-  const Result<Pdn> made = vhca::alloc_pd(s, client.sink);
+  const Result<Pdn> made = vhca::hca::alloc_pd(s, client.sink);
   if (!made) return {Status::no_resources, Refusal::no_more_pds};
   const be32 pd{made->value()};
   std::memcpy(out.data() + 8, &pd, sizeof pd);
@@ -148,7 +149,7 @@ Answer alloc_pd(Hca& s, const Client& client, In, Out out) {
 }
 
 Answer dealloc_pd(Hca& s, In in, Out) {
-  const int rc = vhca::dealloc_pd(s, Pdn{read<be32>(in, 8).host() & 0xffffff});
+  const int rc = vhca::hca::dealloc_pd(s, Pdn{read<be32>(in, 8).host() & 0xffffff});
   if (rc == -EINVAL) return {Status::bad_resource, Refusal::no_such_pd};
   if (rc != 0) return {Status::bad_res_state, Refusal::pd_in_use};
   return {};
@@ -289,4 +290,4 @@ int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out, con
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

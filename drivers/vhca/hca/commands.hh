@@ -12,7 +12,7 @@
 #include "kilim/prm/cmd.hh"
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // Who asks: events of what is made go to `sink`, with `owner`; memory is looked for among its own.
 struct Client {
@@ -120,16 +120,16 @@ inline Answer made(Out out, uint32_t number) {
 
 // Whose an object is. Firmware knows the objects of a client by its uid, and refuses those of
 // others (Linux drivers/infiniband/hw/mlx5/cmd.c and qp.c set it in commands of verbs too).
-inline const EventSink* open_of(const Cq& cq) noexcept {
+inline const EventSink* open_of(const wq::Cq& cq) noexcept {
   return cq.sink;
 }
-inline const EventSink* open_of(const Srq& srq) noexcept {
+inline const EventSink* open_of(const wq::Srq& srq) noexcept {
   return srq.sink;
 }
-inline const EventSink* open_of(const Qp& qp) noexcept {
+inline const EventSink* open_of(const wq::Qp& qp) noexcept {
   return qp.sink;
 }
-inline const EventSink* open_of(const Tir& tir) noexcept {
+inline const EventSink* open_of(const ethernet::Tir& tir) noexcept {
   return tir.end.sink;
 }
 template <typename T>
@@ -241,4 +241,4 @@ Answer destroy_object(Hca&, In, Out);
 
 }  // namespace commands
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

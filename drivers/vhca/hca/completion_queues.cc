@@ -13,7 +13,7 @@
 #include "vhca/memory/probe.hh"
 #include "vhca/wq/cqe_writer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 constexpr uint32_t cq_record_bytes = 8;         // consumer index, arm word
@@ -23,11 +23,11 @@ constexpr std::size_t commands_wait_for = 256;  // requests and frames
 // card only reads the record (Linux drivers/infiniband/hw/mlx5/doorbell.c, mlx5_ib_db_map_user(),
 // pins it without write access), so that it may lie where nothing can be written. False: it does,
 // and the word is known as it stands.
-bool mark_record(Cq& cq) noexcept {
-  const Va arm{record_word(cq, prm::record_arm)};
-  if (!cq.spec.record_read_only && dma::store(arm, cq.arm_word)) return true;
+bool mark_record(wq::Cq& cq) noexcept {
+  const Va arm{wq::record_word(cq, prm::record_arm)};
+  if (!cq.spec.record_read_only && memory::dma::store(arm, cq.arm_word)) return true;
   uint32_t raw = 0;
-  if (dma::load(arm, raw)) cq.arm_word = be32::from_raw(raw).host();
+  if (memory::dma::load(arm, raw)) cq.arm_word = be32::from_raw(raw).host();
   return false;
 }
 
@@ -40,18 +40,18 @@ Result<Cqn> create_cq(Hca& h, const CqSpec& s, EventSink* sink) {
   if (s.record.value() % 4 != 0) return Error{EINVAL, "doorbell record not aligned"};
   Uar* uar = h.uars.at(s.uar_page);
   if (uar == nullptr) return Error{EINVAL, "no such UAR page"};
-  int rc = probe_range(s.buf, uint64_t{s.cqe_count} * s.cqe_bytes, true);
-  if (rc == 0) rc = probe_range(s.record, cq_record_bytes, false);
+  int rc = memory::probe_range(s.buf, uint64_t{s.cqe_count} * s.cqe_bytes, true);
+  if (rc == 0) rc = memory::probe_range(s.record, cq_record_bytes, false);
   if (rc != 0) return Error{-rc, "the memory of the completion queue is not there"};
   uint32_t number = 0;
-  Cq* cq = h.cqs.create(number);
+  wq::Cq* cq = h.cqs.create(number);
   if (cq == nullptr) return Error{ENOMEM, "the adapter has no more completion queues"};
   cq->cqn = Cqn{number};
   cq->spec = s;
   cq->sink = sink;
   cq->plain_entries = s.cqe_bytes == sizeof(prm::Cqe) && !s.time_of_day && !s.collapsed;
   cq->unmarked = !mark_record(*cq);
-  if (s.mini != MiniFormat::none) cq->block = std::make_unique<CqeBlock>();
+  if (s.mini != MiniFormat::none) cq->block = std::make_unique<wq::CqeBlock>();
   uar->cqs.add(*cq);
   h.uars.note_queues(*uar);
   return cq->cqn;
@@ -61,16 +61,17 @@ int resize_cq(Hca& h, Cqn cqn, Va buf, uint32_t cqe_count) {
   // What was asked for before is done before: on a card a command takes longer than any request.
   check_all_doorbells(h);
   h.run(commands_wait_for);
-  Cq* cq = h.cqs.at(cqn.value());
+  wq::Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
   if (cqe_count - 1 > h.config.profile.max_cqe) return -EINVAL;
-  if (int rc = probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0) return rc;
-  return change_ring(h.context, *cq, buf, cqe_count) ? 0 : -EINVAL;
+  if (int rc = memory::probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0)
+    return rc;
+  return wq::change_ring(h.context, *cq, buf, cqe_count) ? 0 : -EINVAL;
 }
 
 int moderate_cq(Hca& h, Cqn cqn, uint16_t count, uint16_t period_us) {
   constexpr uint16_t longest_period = 4095;
-  Cq* cq = h.cqs.at(cqn.value());
+  wq::Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr || period_us > longest_period) return -EINVAL;
   if (!h.config.profile.cq_moderation) return -EOPNOTSUPP;
   cq->moderation_count = count;
@@ -83,7 +84,7 @@ int moderate_cq(Hca& h, Cqn cqn, uint16_t count, uint16_t period_us) {
 }
 
 int destroy_cq(Hca& h, Cqn cqn) {
-  Cq* cq = h.cqs.at(cqn.value());
+  wq::Cq* cq = h.cqs.at(cqn.value());
   if (cq == nullptr) return -EINVAL;
   if (cq->users != 0) return -EBUSY;
   Uar& uar = *h.uars.at(cq->spec.uar_page);
@@ -94,4 +95,4 @@ int destroy_cq(Hca& h, Cqn cqn) {
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

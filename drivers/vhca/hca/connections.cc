@@ -13,7 +13,7 @@
 #include "vhca/transport/gsi.hh"
 #include "vhca/wire/residents.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -61,17 +61,17 @@ bool wants_answer(std::span<const std::byte> m) noexcept {
 
 }  // namespace
 
-Wire* wire_of_members(Hca& h) noexcept {
+wire::Wire* wire_of_members(Hca& h) noexcept {
   const bool shared = h.addresses.member.has_value() && !h.roce.wires.empty();
   return shared ? h.roce.wires.front() : nullptr;
 }
 
-class Connections::PortAgent : cm::Port, GsiClient {
+class Connections::PortAgent : cm::Port, transport::GsiClient {
  public:
   PortAgent(Hca& h, uint32_t port) : hca_(h), port_(port), agent_(config_of(h, port), *this) {
-    set_gsi_client(hca_.roce, port_, this);
+    transport::set_gsi_client(hca_.roce, port_, this);
   }
-  ~PortAgent() override { set_gsi_client(hca_.roce, port_, nullptr); }
+  ~PortAgent() override { transport::set_gsi_client(hca_.roce, port_, nullptr); }
   PortAgent(const PortAgent&) = delete;
   PortAgent& operator=(const PortAgent&) = delete;
 
@@ -79,7 +79,7 @@ class Connections::PortAgent : cm::Port, GsiClient {
 
  private:
   bool send(const cm::Route& r, std::span<const std::byte> mad) noexcept override {
-    RocePath path;
+    transport::RocePath path;
     path.src = hca_.roce.mac;
     path.dst = r.dmac;
     path.sgid = r.sgid;
@@ -87,14 +87,14 @@ class Connections::PortAgent : cm::Port, GsiClient {
     path.traffic_class = r.traffic_class;
     path.hop_limit = std::max<uint8_t>(r.hop_limit, 1);
     path.flow_label = r.flow_label;
-    path.src_port = source_port(gsi_qpn, gsi_qpn);
-    return send_gsi(hca_.roce, port_, path, mad);
+    path.src_port = transport::source_port(transport::gsi_qpn, transport::gsi_qpn);
+    return transport::send_gsi(hca_.roce, port_, path, mad);
   }
   [[nodiscard]] bool owns(const Gid& gid) const noexcept override {
     return is_own_gid(hca_.addresses, gid);
   }
   void serve(uint64_t service, bool on) noexcept override {
-    Wire* wire = own_wire();
+    wire::Wire* wire = own_wire();
     if (wire == nullptr) return;
     wire->serve(service, on);
     const std::array<uint8_t, 1> who = {hca_.addresses.member.value_or(0)};
@@ -102,52 +102,52 @@ class Connections::PortAgent : cm::Port, GsiClient {
     wire->leave_note(listener_note(service), on ? note : note.first(0));
   }
   [[nodiscard]] bool is_served(uint64_t service) noexcept override {
-    Wire* wire = own_wire();
+    wire::Wire* wire = own_wire();
     return wire != nullptr && wire->is_served(service);
   }
   // Of a process of this adapter the number says whose it is, of another adapter the address.
   [[nodiscard]] uint64_t process_at(const cm::Route& r, uint32_t qpn) override {
-    Wire* wire = own_wire();
+    wire::Wire* wire = own_wire();
     const auto member = hca_.addresses.member;
     const bool own = owns(r.dgid);
     if (wire == nullptr || (own && !member) || (member && qpn >> member_shift == *member)) return 0;
     bool whole = false;
-    for (const Resident& one : residents_of(*wire, whole)) {
+    for (const wire::Resident& one : wire::residents_of(*wire, whole)) {
       if (member ? qpn != 0 && one.slot == qpn >> member_shift : one.mac == r.dmac) return one.life;
     }
     return 0;
   }
   // A number of another adapter's process would lead nowhere: services are served within one.
   [[nodiscard]] uint64_t process_serving(uint64_t service) override {
-    Wire* wire = own_wire();
+    wire::Wire* wire = own_wire();
     if (wire == nullptr || !hca_.addresses.member) return 0;
     const std::vector<std::byte> who = wire->notes_of_others(listener_note(service));
     if (who.size() != 1) return 0;
     bool whole = false;
-    for (const Resident& one : residents_of(*wire, whole))
+    for (const wire::Resident& one : wire::residents_of(*wire, whole))
       if (one.slot == std::to_integer<uint16_t>(who[0])) return one.life;
     return 0;
   }
   void look_for_processes() override {
     lives_.clear();
-    Wire* wire = own_wire();
+    wire::Wire* wire = own_wire();
     looked_ = false;
     if (wire == nullptr) return;
-    for (const Resident& one : residents_of(*wire, looked_)) lives_.push_back(one.life);
+    for (const wire::Resident& one : wire::residents_of(*wire, looked_)) lives_.push_back(one.life);
   }
   [[nodiscard]] bool has_gone(uint64_t life) noexcept override {
     return looked_ && std::find(lives_.begin(), lives_.end(), life) == lives_.end();
   }
-  [[nodiscard]] Wire* own_wire() const noexcept {
+  [[nodiscard]] wire::Wire* own_wire() const noexcept {
     return port_ <= hca_.roce.wires.size() ? hca_.roce.wires[port_ - 1] : nullptr;
   }
-  void receive(const RocePacket& p) noexcept override {
+  void receive(const transport::RocePacket& p) noexcept override {
     cm::Route back;
     back.sgid = p.dgid;
     back.dgid = p.sgid;
     back.dmac = p.smac;
     if (!wants_answer(p.payload)) return agent_.handle(back, p.payload, hca_.context.now_ns);
-    std::array<std::byte, gsi_bytes> answer;
+    std::array<std::byte, transport::gsi_bytes> answer;
     std::copy(p.payload.begin(), p.payload.end(), answer.begin());
     answer[mad::method_at] = mad::get_response;
     answer[mad::status_at] = std::byte{0};
@@ -200,4 +200,4 @@ Result<cm::Agent*> connection_agent(Hca& h, uint32_t port) {
   return &h.connections->agent(port);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

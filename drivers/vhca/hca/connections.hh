@@ -11,7 +11,7 @@
 #include "vhca/cm/agent.hh"
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // The agent of a port, numbered from 1, made at the first call; it lives as long as the adapter.
 // ENODEV: no such port. EOPNOTSUPP: an InfiniBand port, whose addresses are others.
@@ -20,7 +20,7 @@ Result<cm::Agent*> connection_agent(Hca&, uint32_t port);
 
 // The wire on which the processes meet that are one adapter with this one (Addresses::member);
 // null: it is this process's alone. Adapter's lock held.
-Wire* wire_of_members(Hca&) noexcept;
+wire::Wire* wire_of_members(Hca&) noexcept;
 
 class Connections {
  public:
@@ -40,4 +40,4 @@ class Connections {
   std::vector<std::unique_ptr<PortAgent>> ports_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

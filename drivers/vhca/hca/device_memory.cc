@@ -11,7 +11,7 @@
 
 #include "vhca/core/sealed.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -148,4 +148,4 @@ uint32_t DeviceMemory::bytes_used() const noexcept {
   return counts_ == nullptr ? 0 : counts_->all.load(std::memory_order_relaxed);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -14,7 +14,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/core/profile.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // Whole pages, mapped here for the engine and by clients through `fd`; the block begins at `offset`
 // in the first one. Goes with its last user's mapping, whatever became of the adapter.
@@ -99,4 +99,4 @@ class DeviceMemory {
   std::bitset<most_opens> entered_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -4,18 +4,18 @@
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 Answer make_counter(Hca& h, const Client& client, In, Out out) {
   uint32_t number = 0;
-  QCounter* counter = h.q_counters.create(number);
+  wq::QCounter* counter = h.q_counters.create(number);
   if (counter == nullptr) return {Status::no_resources, Refusal::no_more_objects};
   counter->open = client.sink;
   return made(out, number);
 }
 
 Answer end_counter(Hca& h, In in, Out) {
-  const QCounter* counter = h.q_counters.at(number_in(in));
+  const wq::QCounter* counter = h.q_counters.at(number_in(in));
   if (counter == nullptr) return {Status::bad_resource, Refusal::no_such_counter};
   if (counter->users != 0) return {Status::bad_res_state, Refusal::object_in_use};
   h.q_counters.destroy(number_in(in));
@@ -23,7 +23,7 @@ Answer end_counter(Hca& h, In in, Out) {
 }
 
 Answer query_counter(Hca& h, In in, Out out) {
-  QCounter* counter = h.q_counters.at(prm::cap_get(in, prm::q_counter::counter_set_id));
+  wq::QCounter* counter = h.q_counters.at(prm::cap_get(in, prm::q_counter::counter_set_id));
   if (counter == nullptr) return {Status::bad_resource, Refusal::no_such_counter};
   const be32 count{static_cast<uint32_t>(counter->out_of_buffer)};
   std::memcpy(out.data() + prm::q_counter::out_of_buffer, &count, sizeof count);
@@ -31,4 +31,4 @@ Answer query_counter(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

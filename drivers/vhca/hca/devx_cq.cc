@@ -8,7 +8,7 @@
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -128,7 +128,7 @@ Answer change_cq(Hca& h, In in, Out) {
 Answer query_cq(Hca& h, In in, Out out) {
   namespace c = prm::cqc;
   constexpr uint32_t failed = 0xa;  // PRM: "CQ Context", status: overflow
-  const Cq* cq = h.cqs.at(number_in(in));
+  const wq::Cq* cq = h.cqs.at(number_in(in));
   if (cq == nullptr) return {Status::bad_resource, Refusal::no_such_cq};
   const Out context = out.subspan(prm::cq_cmd::context, prm::cq_cmd::context_bytes);
   prm::cap_set(context, c::status, cq->error ? failed : 0);
@@ -157,4 +157,4 @@ Answer query_cq(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

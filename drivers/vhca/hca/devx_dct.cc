@@ -8,7 +8,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -71,7 +71,7 @@ Answer make_dct(Hca& h, const Client& client, In in, Out out) {
 
 Answer query_dct(Hca& h, In in, Out out) {
   namespace d = prm::dctc;
-  const Qp* qp = h.qps.at(number_in(in));
+  const wq::Qp* qp = h.qps.at(number_in(in));
   if (qp == nullptr || qp->type != QpType::dct) return {Status::bad_resource, Refusal::no_such_qp};
   const Out context = out.subspan(d::at, d::bytes);
   const QpAttr& a = qp->attr;
@@ -102,10 +102,10 @@ Answer query_dct(Hca& h, In in, Out out) {
 }
 
 Answer end_dct(Hca& h, In in, Out) {
-  const Qp* qp = h.qps.at(number_in(in));
+  const wq::Qp* qp = h.qps.at(number_in(in));
   if (qp == nullptr || qp->type != QpType::dct) return {Status::bad_resource, Refusal::no_such_qp};
   if (destroy_qp(h, qp->qpn) != 0) return {Status::bad_res_state, Refusal::object_in_use};
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -6,7 +6,7 @@
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/hca/commands.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -15,7 +15,7 @@ namespace {
 uint32_t counters_asked(In in) {
   namespace f = prm::flow_counter;
   const uint32_t log = prm::cap_get(in, f::bulk_log_size), bit = prm::cap_get(in, f::bulk);
-  if (log != 0) return log <= FlowCounters::most_log_bulk ? 1u << log : 0;
+  if (log != 0) return log <= ethernet::FlowCounters::most_log_bulk ? 1u << log : 0;
   if (bit == 0) return 1;
   return std::has_single_bit(bit) ? bit * f::bulk_unit : 0;
 }
@@ -65,4 +65,4 @@ Answer query_flow_counter(Hca& h, const Client& client, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

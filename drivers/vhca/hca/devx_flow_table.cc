@@ -12,13 +12,13 @@
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/rdma_flows.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
 namespace fc = prm::flow_cmd;
 
-SoftSteering* soft_of(const Hca& h) {
+ethernet::SoftSteering* soft_of(const Hca& h) {
   return h.eth.soft.get();
 }
 
@@ -28,9 +28,9 @@ void put_address(Out out, std::size_t at, uint64_t address) {
 }
 
 // The table that a command names; null: none, or of another type.
-FlowTable* table_in(const Hca& h, const Client& client, In in) {
-  const SoftSteering* soft = soft_of(h);
-  FlowTable* t =
+ethernet::FlowTable* table_in(const Hca& h, const Client& client, In in) {
+  const ethernet::SoftSteering* soft = soft_of(h);
+  ethernet::FlowTable* t =
       soft != nullptr ? find_own(soft->tables, client, prm::cap_get(in, fc::table_id)) : nullptr;
   const bool fits =
       t != nullptr && prm::cap_get(in, fc::table_type) == static_cast<uint32_t>(t->type);
@@ -38,27 +38,30 @@ FlowTable* table_in(const Hca& h, const Client& client, In in) {
 }
 
 // Entries of tables name other tables and TIRs by number; a table that is named stays.
-void use_tables(const SoftSteering& s, const FlowEntry& e, bool more) {
-  for (const FlowEntry::To& to : e.to) {
-    FlowTable* t = to.table ? s.tables.at(to.number) : nullptr;
+void use_tables(const ethernet::SoftSteering& s, const ethernet::FlowEntry& e, bool more) {
+  for (const ethernet::FlowEntry::To& to : e.to) {
+    ethernet::FlowTable* t = to.table ? s.tables.at(to.number) : nullptr;
     if (t != nullptr) t->users += more ? 1 : -1u;
   }
 }
 
 // Whether a table's frames may go there: to another table of its kind, or to a TIR, which frames of
 // RDMA queues never are for (Linux mlx5_ifc.h, nic_rx_rdma_fwd_tir: this adapter's is 0).
-bool leads_on(const Hca& h, const Client& client, TableType from, FlowEntry::To to) {
-  if (!to.table) return !sees_rdma(from) && find_own(h.tirs, client, to.number) != nullptr;
-  const FlowTable* next = find_own(soft_of(h)->tables, client, to.number);
+bool leads_on(const Hca& h, const Client& client, ethernet::TableType from,
+              ethernet::FlowEntry::To to) {
+  if (!to.table)
+    return !ethernet::sees_rdma(from) && find_own(h.tirs, client, to.number) != nullptr;
+  const ethernet::FlowTable* next = find_own(soft_of(h)->tables, client, to.number);
   return next != nullptr && next->type == from;
 }
 
-bool read_lists(const Hca& h, const Client& client, In in, FlowTable& of, FlowEntry& e) {
+bool read_lists(const Hca& h, const Client& client, In in, ethernet::FlowTable& of,
+                ethernet::FlowEntry& e) {
   namespace f = prm::flow_context;
   const In context = in.subspan(fc::flow_context);
   const uint32_t to = prm::cap_get(context, f::destination_list_size),
                  counts = prm::cap_get(context, f::flow_counter_list_size);
-  if (to > FlowEntry::most || counts > FlowEntry::most ||
+  if (to > ethernet::FlowEntry::most || counts > ethernet::FlowEntry::most ||
       context.size() < f::destinations + std::size_t{to + counts} * f::destination_bytes)
     return false;
   for (uint32_t i = 0; i < to + counts; i++) {
@@ -71,7 +74,7 @@ bool read_lists(const Hca& h, const Client& client, In in, FlowTable& of, FlowEn
       e.counters.push_back(number);
       continue;
     }
-    const FlowEntry::To destination{type == f::to_table, number};
+    const ethernet::FlowEntry::To destination{type == f::to_table, number};
     if ((type != f::to_table && type != f::to_tir) || !leads_on(h, client, of.type, destination))
       return false;
     e.to.push_back(destination);
@@ -80,16 +83,16 @@ bool read_lists(const Hca& h, const Client& client, In in, FlowTable& of, FlowEn
 }
 
 // Frames of RDMA queues are dropped, go on to other tables, or to where they would go anyhow.
-bool has_one_end(const FlowTable& t, const FlowEntry& e) {
+bool has_one_end(const ethernet::FlowTable& t, const ethernet::FlowEntry& e) {
   namespace f = prm::flow_context;
-  if (!sees_rdma(t.type)) return true;
+  if (!ethernet::sees_rdma(t.type)) return true;
   const uint32_t end = e.action & (f::allow | f::drop | f::forward);
   return std::has_single_bit(end) && (end == f::forward) == !e.to.empty();
 }
 
 // The group of this table that a command names; null: none.
-const FlowGroup* group_in(const FlowTable& t, In in) {
-  const auto at = std::find_if(t.groups.begin(), t.groups.end(), [&](const FlowGroup& g) {
+const ethernet::FlowGroup* group_in(const ethernet::FlowTable& t, In in) {
+  const auto at = std::find_if(t.groups.begin(), t.groups.end(), [&](const ethernet::FlowGroup& g) {
     return g.number == prm::cap_get(in, fc::group_id);
   });
   return at != t.groups.end() ? &*at : nullptr;
@@ -108,17 +111,18 @@ Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
   const bool software = prm::cap_get(context, c::sw_owner) != 0;
   const uint64_t root = read<be64>(context, c::sw_owner_icm_root_0).host();
   const Profile& p = h.config.profile;
-  if (!has_flow_tables(p)) return {Status::bad_op, Refusal::unknown_opcode};
-  if (!is_table_type(type) || prm::cap_get(in, fc::other_vport) != 0 ||
+  if (!ethernet::has_flow_tables(p)) return {Status::bad_op, Refusal::unknown_opcode};
+  if (!ethernet::is_table_type(type) || prm::cap_get(in, fc::other_vport) != 0 ||
       prm::cap_get(context, c::table_miss_action) != 0)
     return {Status::bad_param, Refusal::table_context};
-  const auto kind = static_cast<TableType>(type);
-  if (sees_rdma(kind) ? software || !has_rdma_tables(p) : software && !p.software_steering)
+  const auto kind = static_cast<ethernet::TableType>(type);
+  if (ethernet::sees_rdma(kind) ? software || !ethernet::has_rdma_tables(p)
+                                : software && !p.software_steering)
     return {Status::bad_param, Refusal::table_context};
-  SoftSteering& soft = flow_tables(h);
+  ethernet::SoftSteering& soft = flow_tables(h);
   if (software && !soft.icm.steering.has(root)) return {Status::bad_param, Refusal::table_context};
   uint32_t number = 0;
-  FlowTable* made = soft.tables.create(number);
+  ethernet::FlowTable* made = soft.tables.create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
   made->number = number;
   made->open = client.sink;
@@ -127,8 +131,9 @@ Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
   made->root = root;
   made->properties = prm::cap_get(context, c::properties);
   made->end.table = made;
-  eth_use_soft(h.eth);
-  const uint64_t address = software ? root : icm_end::address_of(IcmEnd::table, number);
+  ethernet::eth_use_soft(h.eth);
+  const uint64_t address =
+      software ? root : ethernet::icm_end::address_of(ethernet::IcmEnd::table, number);
   prm::cap_set(out, fc::made_id, number);
   prm::cap_set(out, fc::icm_address_39_32, static_cast<uint32_t>(address >> 32));
   prm::cap_set(out, fc::icm_address_31_0, static_cast<uint32_t>(address));
@@ -137,39 +142,40 @@ Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
 
 Answer query_flow_table(Hca& h, const Client& client, In in, Out out) {
   namespace c = prm::flow_table_context;
-  const FlowTable* t = table_in(h, client, in);
+  const ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr) return refused_table();
   const Out context = out.subspan(fc::context, c::bytes);
   prm::cap_set(context, c::properties, t->properties);
-  put_address(context, c::sw_owner_icm_root_0,
-              t->software ? t->root : icm_end::address_of(IcmEnd::table, t->number));
+  put_address(
+      context, c::sw_owner_icm_root_0,
+      t->software ? t->root : ethernet::icm_end::address_of(ethernet::IcmEnd::table, t->number));
   return {};
 }
 
 Answer end_flow_table(Hca& h, const Client& client, In in, Out) {
-  FlowTable* t = table_in(h, client, in);
+  ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr) return refused_table();
-  if (t->users != 0 || !t->groups.empty() || eth_detach_qp(h.eth, t->end) != 0)
+  if (t->users != 0 || !t->groups.empty() || ethernet::eth_detach_qp(h.eth, t->end) != 0)
     return {Status::bad_res_state, Refusal::object_in_use};
   soft_of(h)->tables.destroy(t->number);
   return {};
 }
 
 Answer make_flow_group(Hca& h, const Client& client, In in, Out out) {
-  FlowTable* t = table_in(h, client, in);
+  ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr) return refused_table();
   if (t->software || in[fc::criteria_enable_at] != std::byte{0})
     return {Status::bad_param, Refusal::table_entry};
-  const FlowGroup group{t->next_group, prm::cap_get(in, fc::start_flow_index),
-                        prm::cap_get(in, fc::end_flow_index)};
+  const ethernet::FlowGroup group{t->next_group, prm::cap_get(in, fc::start_flow_index),
+                                  prm::cap_get(in, fc::end_flow_index)};
   t->groups.push_back(group);
   t->next_group = (t->next_group + 1) & 0xffffff;
   return made(out, group.number);
 }
 
 Answer end_flow_group(Hca& h, const Client& client, In in, Out) {
-  FlowTable* t = table_in(h, client, in);
-  const FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
+  ethernet::FlowTable* t = table_in(h, client, in);
+  const ethernet::FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
   if (group == nullptr) return refused_table();
   if (t->groups.size() == 1 && t->has_entry) return {Status::bad_res_state, Refusal::object_in_use};
   t->groups.erase(t->groups.begin() + (group - t->groups.data()));
@@ -178,17 +184,17 @@ Answer end_flow_group(Hca& h, const Client& client, In in, Out) {
 
 Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
   namespace f = prm::flow_context;
-  FlowTable* t = table_in(h, client, in);
+  ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr || t->groups.empty()) return refused_table();
   const In context = in.subspan(fc::flow_context);
   const uint32_t action = prm::cap_get(context, f::action);
-  FlowEntry e;
+  ethernet::FlowEntry e;
   e.index = prm::cap_get(in, fc::flow_index);
   e.tag = prm::cap_get(context, f::flow_tag);
   e.action = action;
   e.group = prm::cap_get(context, f::group_id);
   e.drops = (action & f::drop) != 0;
-  const uint32_t ends = sees_rdma(t->type) ? f::allow | f::drop : f::drop;
+  const uint32_t ends = ethernet::sees_rdma(t->type) ? f::allow | f::drop : f::drop;
   const bool known = (action & ~(ends | f::forward | f::count)) == 0 &&
                      prm::cap_get(context, f::extended_destination) == 0;
   if (!known || t->has_entry || !read_lists(h, client, in, *t, e) || !has_one_end(*t, e))
@@ -202,7 +208,7 @@ Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
 }
 
 Answer delete_flow_entry(Hca& h, const Client& client, In in, Out) {
-  FlowTable* t = table_in(h, client, in);
+  ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
     return refused_table();
   use_tables(*soft_of(h), t->entry, false);
@@ -212,8 +218,8 @@ Answer delete_flow_entry(Hca& h, const Client& client, In in, Out) {
 }
 
 Answer query_flow_group(Hca& h, const Client& client, In in, Out out) {
-  const FlowTable* t = table_in(h, client, in);
-  const FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
+  const ethernet::FlowTable* t = table_in(h, client, in);
+  const ethernet::FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
   if (group == nullptr) return refused_table();
   prm::cap_set(out, fc::start_flow_index, group->first);
   prm::cap_set(out, fc::end_flow_index, group->last);
@@ -223,10 +229,10 @@ Answer query_flow_group(Hca& h, const Client& client, In in, Out out) {
 // As much of both lists as the client has room for.
 Answer query_flow_entry(Hca& h, const Client& client, In in, Out out) {
   namespace f = prm::flow_context;
-  const FlowTable* t = table_in(h, client, in);
+  const ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
     return refused_table();
-  const FlowEntry& e = t->entry;
+  const ethernet::FlowEntry& e = t->entry;
   const Out context = out.subspan(fc::flow_context);
   prm::cap_set(context, f::group_id, e.group);
   prm::cap_set(context, f::flow_tag, e.tag);
@@ -240,7 +246,8 @@ Answer query_flow_entry(Hca& h, const Client& client, In in, Out out) {
     prm::cap_set(list, f::destination_id, number);
     list = list.subspan(f::destination_bytes);
   };
-  for (const FlowEntry::To& to : e.to) tell(to.table ? f::to_table : f::to_tir, to.number);
+  for (const ethernet::FlowEntry::To& to : e.to)
+    tell(to.table ? f::to_table : f::to_tir, to.number);
   for (const uint32_t counter : e.counters) tell(0, counter);
   return {};
 }
@@ -254,15 +261,16 @@ Answer sync_steering(Hca& h, In, Out) {
 Answer make_sampler(Hca& h, const Client& client, In in, Out out) {
   namespace f = prm::flow_sampler;
   const In o = in.subspan(16, f::bytes);
-  SoftSteering& soft = *soft_of(h);
-  FlowTable* sample = find_own(soft.tables, client, prm::cap_get(o, f::sample_table_id));
-  FlowTable* otherwise = find_own(soft.tables, client, prm::cap_get(o, f::default_table_id));
+  ethernet::SoftSteering& soft = *soft_of(h);
+  ethernet::FlowTable* sample = find_own(soft.tables, client, prm::cap_get(o, f::sample_table_id));
+  ethernet::FlowTable* otherwise =
+      find_own(soft.tables, client, prm::cap_get(o, f::default_table_id));
   if (sample == nullptr || otherwise == nullptr) return refused_table();
-  if (sees_rdma(sample->type) || sees_rdma(otherwise->type))
+  if (ethernet::sees_rdma(sample->type) || ethernet::sees_rdma(otherwise->type))
     return {Status::bad_param, Refusal::table_entry};
   if (prm::cap_get(o, f::sample_ratio) == 0) return {Status::bad_param, Refusal::table_entry};
   uint32_t number = 0;
-  FlowSampler* made = soft.samplers.create(number);
+  ethernet::FlowSampler* made = soft.samplers.create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
   made->ratio = prm::cap_get(o, f::sample_ratio);
   made->sample = sample->number;
@@ -275,27 +283,27 @@ Answer make_sampler(Hca& h, const Client& client, In in, Out out) {
 
 Answer query_sampler(Hca& h, uint32_t number, Out out) {
   namespace f = prm::flow_sampler;
-  const FlowSampler* s = soft_of(h)->samplers.at(number);
+  const ethernet::FlowSampler* s = soft_of(h)->samplers.at(number);
   if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
   const Out o = out.subspan(16, f::bytes);
   prm::cap_set(o, f::table_type, s->table_type);
   prm::cap_set(o, f::sample_ratio, s->ratio);
   prm::cap_set(o, f::sample_table_id, s->sample);
   prm::cap_set(o, f::default_table_id, s->otherwise);
-  const uint64_t address = icm_end::address_of(IcmEnd::sampler, number);
+  const uint64_t address = ethernet::icm_end::address_of(ethernet::IcmEnd::sampler, number);
   put_address(o, f::icm_address_rx, address);
   put_address(o, f::icm_address_tx, address);
   return {};
 }
 
 Answer end_sampler(Hca& h, uint32_t number) {
-  SoftSteering& soft = *soft_of(h);
-  const FlowSampler* s = soft.samplers.at(number);
+  ethernet::SoftSteering& soft = *soft_of(h);
+  const ethernet::FlowSampler* s = soft.samplers.at(number);
   if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
   for (const uint32_t t : {s->sample, s->otherwise})
-    if (FlowTable* table = soft.tables.at(t)) table->users--;
+    if (ethernet::FlowTable* table = soft.tables.at(t)) table->users--;
   soft.samplers.destroy(number);
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

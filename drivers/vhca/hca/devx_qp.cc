@@ -13,7 +13,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -224,7 +224,7 @@ Answer destroy_made_qp(Hca& h, In in, Out) {
 
 // RST2INIT_QP, INIT2RTR_QP, RTR2RTS_QP.
 Answer step_qp(Hca& h, In in, Out) {
-  const Qp* qp = h.qps.at(number_in(in));
+  const wq::Qp* qp = h.qps.at(number_in(in));
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   const In context = context_in(in);
   QpAttr a;
@@ -251,4 +251,4 @@ Answer step_qp(Hca& h, In in, Out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

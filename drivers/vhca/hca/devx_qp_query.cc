@@ -8,7 +8,7 @@
 #include "kilim/prm/qp_context.hh"
 #include "vhca/hca/commands.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -40,7 +40,7 @@ uint8_t service_code(QpType type) {
   }
 }
 
-void tell_rings(const Hca& h, Out context, const Qp& qp) {
+void tell_rings(const Hca& h, Out context, const wq::Qp& qp) {
   namespace q = prm::qpc;
   constexpr uint32_t least_rq_shift = 4;
   const bool own = qp.rq.wqes != 0;
@@ -81,7 +81,7 @@ void tell_path(Out path, const QpAttr& a) {
 }
 
 // A context keeps logarithms of how many answers may be under way.
-void tell_attributes(Out context, const Qp& qp) {
+void tell_attributes(Out context, const wq::Qp& qp) {
   namespace q = prm::qpc;
   const QpAttr& a = qp.attr;
   const uint8_t received = qp.spec.scatter_received, answers = qp.spec.scatter_answers;
@@ -111,7 +111,7 @@ void tell_attributes(Out context, const Qp& qp) {
 Answer query_qp(Hca& h, In in, Out out) {
   namespace q = prm::qpc;
   constexpr uint32_t migrated = 3;
-  const Qp* qp = h.qps.at(number_in(in));
+  const wq::Qp* qp = h.qps.at(number_in(in));
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   const Out context = out.subspan(prm::qp_cmd::out_context, prm::qp_cmd::context_bytes);
   set_all(context, {{q::state, state_codes[static_cast<std::size_t>(qp->state)]},
@@ -125,4 +125,4 @@ Answer query_qp(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -8,11 +8,11 @@
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/commands.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 Answer make_reformat(Hca& h, In in, Out out) {
   namespace r = prm::reformat_cmd;
-  SoftSteering* soft = h.eth.soft.get();
+  ethernet::SoftSteering* soft = h.eth.soft.get();
   if (!h.config.profile.software_steering) return {Status::bad_op, Refusal::unknown_opcode};
   const uint32_t type = prm::cap_get(in, r::type), bytes = prm::cap_get(in, r::data_size);
   if ((type != r::l2_to_l2_tunnel && type != r::l2_to_l3_tunnel) || bytes == 0 ||
@@ -28,7 +28,7 @@ Answer make_reformat(Hca& h, In in, Out out) {
 }
 
 Answer end_reformat(Hca& h, In in, Out) {
-  SoftSteering* soft = h.eth.soft.get();
+  ethernet::SoftSteering* soft = h.eth.soft.get();
   if (soft == nullptr || soft->reformats.at(number_in(in)) == nullptr)
     return {Status::bad_resource, Refusal::no_such_object};
   soft->reformats.destroy(number_in(in));
@@ -38,7 +38,7 @@ Answer end_reformat(Hca& h, In in, Out) {
 // As many bytes as the client has room for; their number is told all the same.
 Answer query_reformat(Hca& h, In in, Out out) {
   namespace r = prm::reformat_cmd;
-  const SoftSteering* soft = h.eth.soft.get();
+  const ethernet::SoftSteering* soft = h.eth.soft.get();
   const Prepend* p = soft != nullptr ? soft->reformats.at(number_in(in)) : nullptr;
   if (p == nullptr) return {Status::bad_resource, Refusal::no_such_object};
   prm::cap_set(out, r::type, p->type);
@@ -48,4 +48,4 @@ Answer query_reformat(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -7,7 +7,7 @@
 #include "vhca/hca/devx_wq.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 Answer make_rmp(Hca& h, const Client& client, In in, Out out) {
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
@@ -37,7 +37,7 @@ Answer end_rmp(Hca& h, In in, Out) {
 }
 
 Answer query_rmp(Hca& h, In in, Out out) {
-  const Srq* srq = h.srqs.at(number_in(in));
+  const wq::Srq* srq = h.srqs.at(number_in(in));
   if (srq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   prm::cap_set(context, prm::rmpc::state, prm::queue_cmd::state_ready);
@@ -45,4 +45,4 @@ Answer query_rmp(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -7,7 +7,7 @@
 #include "vhca/hca/devx_wq.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -44,7 +44,7 @@ bool fill_ring(In wq, RqSpec& s) {
   return true;
 }
 
-uint32_t rq_state(const Qp& rq) {
+uint32_t rq_state(const wq::Qp& rq) {
   if (rq.state == QpState::reset) return prm::queue_cmd::state_reset;
   return rq.state == QpState::err ? prm::queue_cmd::state_error : prm::queue_cmd::state_ready;
 }
@@ -63,8 +63,8 @@ std::optional<RqState> state_named(uint32_t state) {
 }
 
 // Of counter set 0, which is nobody's, nothing is told. False: there is no such set.
-bool use_counter(Hca& h, Qp& rq, uint32_t number) {
-  QCounter* counter = number != 0 ? h.q_counters.at(number) : nullptr;
+bool use_counter(Hca& h, wq::Qp& rq, uint32_t number) {
+  wq::QCounter* counter = number != 0 ? h.q_counters.at(number) : nullptr;
   if (number != 0 && counter == nullptr) return false;
   if (rq.counter != nullptr) rq.counter->users--;
   rq.counter = counter;
@@ -72,7 +72,7 @@ bool use_counter(Hca& h, Qp& rq, uint32_t number) {
   return true;
 }
 
-uint32_t number_of(const Hca& h, const QCounter* counter) {
+uint32_t number_of(const Hca& h, const wq::QCounter* counter) {
   constexpr uint32_t most = 0xff;
   for (uint32_t i = 1; counter != nullptr && i <= most; i++) {
     if (h.q_counters.at(i) == counter) return i;
@@ -81,7 +81,7 @@ uint32_t number_of(const Hca& h, const QCounter* counter) {
 }
 
 // What fill_ring() has read, and where the ring lies.
-void tell_ring(const Hca& h, Out wq, const Qp& rq) {
+void tell_ring(const Hca& h, Out wq, const wq::Qp& rq) {
   namespace w = prm::wq_context;
   WqShape shape{{prm::cmd::destroy_rq, rq.qpn.value()}};
   shape.type = rq.rq.striding() ? w::cyclic_striding : w::cyclic;
@@ -136,7 +136,7 @@ Answer make_rq(Hca& h, const Client& client, In in, Out out) {
 Answer change_rq(Hca& h, const Client& client, In in, Out) {
   namespace r = prm::rqc;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
-  Qp* rq = h.rqs.at(number_in(in));
+  wq::Qp* rq = h.rqs.at(number_in(in));
   if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
   const auto from = state_named(prm::cap_get(in, prm::queue_cmd::state_now));
@@ -158,7 +158,7 @@ Answer change_rq(Hca& h, const Client& client, In in, Out) {
 
 Answer end_rq(Hca& h, In in, Out) {
   const uint32_t number = number_in(in);
-  Qp* rq = h.rqs.at(number);
+  wq::Qp* rq = h.rqs.at(number);
   if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   if (rq->places != 0) return {Status::bad_res_state, Refusal::object_in_use};
   (void)use_counter(h, *rq, 0);
@@ -168,7 +168,7 @@ Answer end_rq(Hca& h, In in, Out) {
 }
 
 Answer query_rq(Hca& h, In in, Out out) {
-  const Qp* rq = h.rqs.at(number_in(in));
+  const wq::Qp* rq = h.rqs.at(number_in(in));
   if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   prm::cap_set(context, prm::rqc::state, rq_state(*rq));
@@ -181,4 +181,4 @@ Answer query_rq(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -9,7 +9,7 @@
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -58,7 +58,7 @@ Answer change_rqt(Hca& h, const Client& client, In in, Out) {
 
 // As many of its numbers as the client has room for.
 Answer query_rqt(Hca& h, In in, Out out) {
-  const Rqt* table = h.rqts.at(number_in(in));
+  const ethernet::Rqt* table = h.rqts.at(number_in(in));
   if (table == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const auto places = static_cast<uint32_t>(table->queues.size());
@@ -78,4 +78,4 @@ Answer end_rqt(Hca& h, In in, Out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

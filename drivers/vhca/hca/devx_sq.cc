@@ -6,7 +6,7 @@
 #include "vhca/hca/devx_wq.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -27,14 +27,14 @@ bool sq_fits(const Profile& p, In context) {
          (prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) == 0 || p.multi_packet_send);
 }
 
-Qp* find_sq(const Hca& h, uint32_t number) {
-  Qp* qp = h.qps.at(number);
+wq::Qp* find_sq(const Hca& h, uint32_t number) {
+  wq::Qp* qp = h.qps.at(number);
   return qp != nullptr && qp->type == QpType::raw_packet && qp->rq.wqes == 0 && qp->sq.wqebbs != 0
              ? qp
              : nullptr;
 }
 
-uint32_t sq_state(const Qp& sq) {
+uint32_t sq_state(const wq::Qp& sq) {
   if (sq.state == QpState::reset) return prm::queue_cmd::state_reset;
   const bool failed = sq.state == QpState::err || sq.state == QpState::sqe;
   return failed ? prm::queue_cmd::state_error : prm::queue_cmd::state_ready;
@@ -90,7 +90,7 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
 // To reset and to error from everywhere: DPDK 22.11 (drivers/net/mlx5/mlx5_devx.c,
 // mlx5_txq_devx_modify()) says "ready" of a queue that has failed.
 Answer change_sq(Hca& h, In in, Out) {
-  const Qp* sq = find_sq(h, number_in(in));
+  const wq::Qp* sq = find_sq(h, number_in(in));
   if (sq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const uint32_t to = prm::cap_get(context, prm::sqc::state), now = sq_state(*sq);
@@ -124,7 +124,7 @@ Answer end_sq(Hca& h, In in, Out) {
 }
 
 Answer query_sq(Hca& h, In in, Out out) {
-  const Qp* sq = find_sq(h, number_in(in));
+  const wq::Qp* sq = find_sq(h, number_in(in));
   if (sq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   prm::cap_set(context, prm::sqc::state, sq_state(*sq));
@@ -149,4 +149,4 @@ Answer query_sq(Hca& h, In in, Out out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -10,7 +10,7 @@
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -64,7 +64,7 @@ Answer tell_tir(const Hca& h, Out out, uint32_t tirn) {
   namespace f = prm::flow_cmd;
   (void)made(out, tirn);
   if (!h.config.profile.software_steering) return {};
-  const uint64_t address = icm_end::address_of(IcmEnd::tir, tirn);
+  const uint64_t address = ethernet::icm_end::address_of(ethernet::IcmEnd::tir, tirn);
   prm::cap_set(out, f::icm_address_39_32, static_cast<uint32_t>(address >> 32));
   prm::cap_set(out, f::icm_address_31_0, static_cast<uint32_t>(address));
   return {};
@@ -107,7 +107,7 @@ Answer make_tir(Hca& h, const Client& client, In in, Out out) {
   const Result<uint32_t> tirn = create_tir(h, spec, client.sink);
   if (!tirn && type == t::direct) (void)destroy_rqt(h, spec.rqt);
   if (!tirn) return refuse_tir(tirn.error().code);
-  Tir& tir = *h.tirs.at(*tirn);
+  ethernet::Tir& tir = *h.tirs.at(*tirn);
   tir.direct = type == t::direct;
   tir.domain = domain;
   tir.self_lb = prm::cap_get(context, t::self_lb_block);
@@ -120,7 +120,7 @@ Answer change_tir(Hca& h, const Client& client, In in, Out) {
   namespace t = prm::tirc;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
-  Tir* tir = h.tirs.at(number_in(in));
+  ethernet::Tir* tir = h.tirs.at(number_in(in));
   if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   if ((mask & ~(t::mask_lro | t::mask_table | t::mask_hash | t::mask_self_lb)) != 0 || tir->direct)
     return {Status::bad_param, Refusal::tir_context};
@@ -141,7 +141,7 @@ Answer change_tir(Hca& h, const Client& client, In in, Out) {
 
 Answer query_tir(Hca& h, In in, Out out) {
   namespace t = prm::tirc;
-  const Tir* tir = h.tirs.at(number_in(in));
+  const ethernet::Tir* tir = h.tirs.at(number_in(in));
   if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const TirSpec& s = tir->spec;
@@ -161,7 +161,7 @@ Answer query_tir(Hca& h, In in, Out out) {
 }
 
 Answer end_tir(Hca& h, In in, Out) {
-  const Tir* tir = h.tirs.at(number_in(in));
+  const ethernet::Tir* tir = h.tirs.at(number_in(in));
   if (tir == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const uint32_t table = tir->spec.rqt;
   const bool direct = tir->direct;
@@ -170,4 +170,4 @@ Answer end_tir(Hca& h, In in, Out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -7,7 +7,7 @@
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 Result<uint32_t> alloc_domain(Hca& h, const EventSink* open) {
   uint32_t number = 0;
@@ -87,4 +87,4 @@ Answer query_tis(Hca& h, In in, Out out) {
 
 }  // namespace commands
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 int UmemTable::destroy(uint32_t number) {
   const Umem* umem = umems_.at(number);
@@ -47,4 +47,4 @@ void UmemTable::let_go(User user) {
   held_.erase(at);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -17,7 +17,7 @@
 #include "vhca/core/object_table.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 struct Umem {
   Va start;
@@ -67,4 +67,4 @@ class UmemTable {
   std::map<User, std::vector<uint32_t>> held_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -6,7 +6,7 @@
 
 #include "kilim/prm/queue_cmd.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 std::optional<WqPlace> find_wq(const Hca& h, const Client& client, In w, uint32_t shift) {
   namespace wq = prm::wq_context;
@@ -44,7 +44,7 @@ void tell_wq(const Hca& h, Out w, const WqShape& s) {
   put(w, wq::dbr_addr, be64{h.umems.offset(umems[1], s.record)});
 }
 
-void tell_shared_ring(const Hca& h, Out w, const Srq& srq, uint16_t destroy) {
+void tell_shared_ring(const Hca& h, Out w, const wq::Srq& srq, uint16_t destroy) {
   namespace wq = prm::wq_context;
   WqShape shape{{destroy, srq.srqn}};
   shape.type = srq.spec.cyclic ? wq::cyclic : wq::linked;
@@ -68,4 +68,4 @@ bool fill_shared_ring(In w, SrqSpec& s) {
   return true;
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -9,7 +9,7 @@
 
 #include "vhca/hca/commands.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 struct WqPlace {
   Va ring, record;
@@ -31,11 +31,11 @@ struct WqShape {
 };
 void tell_wq(const Hca&, Out wq, const WqShape&);
 // Of a shared ring, which `destroy` ends.
-void tell_shared_ring(const Hca&, Out wq, const Srq&, uint16_t destroy);
+void tell_shared_ring(const Hca&, Out wq, const wq::Srq&, uint16_t destroy);
 
 // A ring that queue pairs share, of an RMP or XRQ: linked or cyclic, and of both kinds entries have
 // a link before their segments and say which one is next (UCX 1.13, uct_ib_mlx5_srq_buff_init()).
 // False: a ring of another type.
 bool fill_shared_ring(In wq, SrqSpec&);
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -10,7 +10,7 @@
 #include "vhca/hca/devx_wq.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -60,10 +60,10 @@ Answer end_xrq(Hca& h, In in, Out) {
 // Verbs' queues of tags are asked too: their handle may stand for an XRQ.
 Answer query_xrq(Hca& h, In in, Out out) {
   namespace x = prm::xrqc;
-  const Srq* srq = h.srqs.at(number_in(in));
+  const wq::Srq* srq = h.srqs.at(number_in(in));
   if (srq == nullptr || srq->tags == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
   const Out context = out.subspan(x::at, x::bytes);
-  const TagList& tags = *srq->tags;
+  const wq::TagList& tags = *srq->tags;
   prm::cap_set(context, x::state, x::good);
   prm::cap_set(context, x::topology, x::tag_matching);
   prm::cap_set(context, x::offload, x::rendezvous);
@@ -85,4 +85,4 @@ Answer arm_xrq(Hca& h, In in, Out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -12,11 +12,11 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
-bool listens(const Qp& qp) noexcept {
+bool listens(const wq::Qp& qp) noexcept {
   return !qp.broken && (qp.state == QpState::rts || qp.state == QpState::sqd ||
                         qp.state == QpState::sqe || qp.state == QpState::err);
 }
@@ -25,11 +25,11 @@ bool listens(const Qp& qp) noexcept {
 // record. Else it may be memory that nobody has written yet (of a client's own allocator, which
 // libmlx5 leaves as it is, mlx5_alloc_dbrec()), so that more than the ring holds is not believed; a
 // card reads no record before its queue's doorbell.
-[[gnu::always_inline]] inline bool check_record(Hca& h, Qp& qp, bool named) noexcept {
+[[gnu::always_inline]] inline bool check_record(Hca& h, wq::Qp& qp, bool named) noexcept {
   if (!listens(qp) || qp.sq.wqebbs == 0) return false;
   uint32_t raw = 0;
-  if (!dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) [[unlikely]] {
-    fatal_qp(h.context, qp, "the doorbell record is gone");
+  if (!memory::dma::load(Va{qp.spec.record.value() + 4 * prm::record_send}, raw)) [[unlikely]] {
+    wq::fatal_qp(h.context, qp, "the doorbell record is gone");
     return true;
   }
   const auto pi = static_cast<uint16_t>(be32::from_raw(raw).host());
@@ -38,7 +38,7 @@ bool listens(const Qp& qp) noexcept {
   const auto was = std::exchange(qp.sq.pi, pi);
   if (qp.watched != nullptr) [[unlikely]]
     h.lint->announced(qp);
-  bool runs = qp.state == QpState::rts && qp.wait == SqWait::none;
+  bool runs = qp.state == QpState::rts && qp.wait == wq::SqWait::none;
   if (runs && qp.sq.pi != qp.sq.ci) h.ready.push(qp);
   return qp.sq.pi != was;
 }
@@ -46,16 +46,16 @@ bool listens(const Qp& qp) noexcept {
 // The second word of a control segment: a queue's number above eight bits that are not looked at.
 // Of another page, or none: on a card such a doorbell is nobody's.
 void serve_send(Hca& h, Uar& uar, uint32_t word) noexcept {
-  Qp* qp = h.qps.at(word >> 8);
+  wq::Qp* qp = h.qps.at(word >> 8);
   if (qp == nullptr || qp->spec.uar_page != uar.index) return uar.qps.owe();
   check_record(h, *qp, true);
   uar.qps.owe_others(*qp);
 }
 
 void serve_arm(Hca& h, Uar& uar, uint32_t number) noexcept {
-  Cq* cq = h.cqs.at(number & 0xffffff);
+  wq::Cq* cq = h.cqs.at(number & 0xffffff);
   if (cq == nullptr || cq->spec.uar_page != uar.index) return uar.cqs.owe();
-  check_arm(h.context, *cq, true);
+  wq::check_arm(h.context, *cq, true);
   uar.cqs.owe_others(*cq);
 }
 
@@ -99,9 +99,10 @@ bool check_doorbells(Hca& h) noexcept {
     const Rung rung = UarSet::rung(uar) ? take_words(h, uar) : Rung{};
     if (all) owe_all(uar);
     if (uar.cqs.owes())
-      uar.cqs.sweep(rung.arm, [&](Cq& cq) noexcept { return check_arm(h.context, cq, uar.arms); });
+      uar.cqs.sweep(rung.arm,
+                    [&](wq::Cq& cq) noexcept { return wq::check_arm(h.context, cq, uar.arms); });
     if (uar.qps.owes())
-      uar.qps.sweep(rung.send, [&](Qp& qp) noexcept { return check_record(h, qp, false); });
+      uar.qps.sweep(rung.send, [&](wq::Qp& qp) noexcept { return check_record(h, qp, false); });
     owes = uar.cqs.owes() || uar.qps.owes() || owes;
   });
   return owes;
@@ -110,9 +111,9 @@ bool check_doorbells(Hca& h) noexcept {
 void check_all_doorbells(Hca& h) noexcept {
   h.uars.for_each([&](Uar& uar) noexcept {
     if (UarSet::rung(uar)) take_words(h, uar);
-    uar.cqs.sweep_all([&](Cq& cq) noexcept { return check_arm(h.context, cq, uar.arms); });
-    uar.qps.sweep_all([&](Qp& qp) noexcept { return check_record(h, qp, false); });
+    uar.cqs.sweep_all([&](wq::Cq& cq) noexcept { return wq::check_arm(h.context, cq, uar.arms); });
+    uar.qps.sweep_all([&](wq::Qp& qp) noexcept { return check_record(h, qp, false); });
   });
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -7,7 +7,7 @@
 
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // One look at every page with queues: the queues that doorbells name, and others of their pages as
 // far as a turn should go. True: records of some page are left to be looked at.
@@ -15,4 +15,4 @@ bool check_doorbells(Hca&) noexcept;
 // Before a command that follows on what the client has asked for: no record is left.
 void check_all_doorbells(Hca&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -11,29 +11,29 @@
 #include "vhca/hca/scheduler.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 void die(Hca& h) {
   if (h.context.dead) return;
   h.context.dead = true;
-  h.qps.for_each([&](Qp& qp) {
+  h.qps.for_each([&](wq::Qp& qp) {
     if (qp.state == QpState::reset) return;
     forget_work(h, qp);
-    to_error(h.context, qp);
+    wq::to_error(h.context, qp);
   });
-  h.rqs.for_each([&](Qp& rq) {
-    if (rq.state != QpState::reset) to_error(h.context, rq);
+  h.rqs.for_each([&](wq::Qp& rq) {
+    if (rq.state != QpState::reset) wq::to_error(h.context, rq);
   });
   // Each client once: those that announced themselves, and owners of queues that did not.
   std::vector<EventSink*> sinks = h.sinks;
-  h.qps.for_each([&](Qp& qp) { sinks.push_back(qp.sink); });
-  h.rqs.for_each([&](Qp& rq) { sinks.push_back(rq.sink); });
-  h.cqs.for_each([&](Cq& cq) { sinks.push_back(cq.sink); });
+  h.qps.for_each([&](wq::Qp& qp) { sinks.push_back(qp.sink); });
+  h.rqs.for_each([&](wq::Qp& rq) { sinks.push_back(rq.sink); });
+  h.cqs.for_each([&](wq::Cq& cq) { sinks.push_back(cq.sink); });
   std::sort(sinks.begin(), sinks.end());
   sinks.erase(std::unique(sinks.begin(), sinks.end()), sinks.end());
-  h.context.journal->async(event::device_fatal, 0);
+  h.context.journal->async(wq::event::device_fatal, 0);
   for (EventSink* sink : sinks) {
-    if (sink != nullptr) sink->async(event::device_fatal, nullptr);
+    if (sink != nullptr) sink->async(wq::event::device_fatal, nullptr);
   }
 }
 
@@ -44,4 +44,4 @@ bool done_by_the_dead(uint16_t opcode) noexcept {
   return std::find(std::begin(done), std::end(done), opcode) != std::end(done);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 struct Hca;
 
@@ -16,4 +16,4 @@ void die(Hca&);
 // mlx5_internal_err_ret_value() lists above MLX5_CMD_STAT_OK. They undo something.
 bool done_by_the_dead(uint16_t opcode) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

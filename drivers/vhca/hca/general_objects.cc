@@ -10,7 +10,7 @@
 #include "kilim/prm/flow_table.hh"
 #include "vhca/hca/commands.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
@@ -72,13 +72,13 @@ Answer create_dek(Hca& s, const Client& client, In in, Out out) {
   const Pdn pd{o.pd.host() & 0xffffff};
   if (!owns_pd(s, client, pd)) return {Status::bad_resource, Refusal::no_such_pd};
   uint32_t number = 0;
-  Dek* made = s.keys.deks().create(number);
+  tpt::Dek* made = s.keys.deks().create(number);
   if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
   made->pd = pd;
   made->has_tag = (o.tag_purpose & dek::has_tag) != 0;
   made->long_keys = size == dek::size_256;
   const std::size_t bytes = made->long_keys ? 64 : 32;
-  made->keys = XtsKey::of(std::as_bytes(std::span(o.key, bytes)));
+  made->keys = tpt::XtsKey::of(std::as_bytes(std::span(o.key, bytes)));
   std::memcpy(made->tag.data(), o.key + bytes, made->tag.size());
   std::memcpy(made->opaque.data(), o.opaque, made->opaque.size());
   answer_number(out, number);
@@ -87,7 +87,7 @@ Answer create_dek(Hca& s, const Client& client, In in, Out out) {
 
 // The keys themselves never come back.
 Answer query_dek(Hca& s, uint32_t number, Out out) {
-  const Dek* dek = s.keys.deks().at(number);
+  const tpt::Dek* dek = s.keys.deks().at(number);
   if (dek == nullptr) return {Status::bad_resource, Refusal::no_such_object};
   prm::DekObject o{};
   o.key_size = dek->long_keys ? prm::dek::size_256 : prm::dek::size_128;
@@ -181,4 +181,4 @@ Answer destroy_object(Hca& s, In in, Out) {
   return t->destroy(s, number_of(in));
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -17,7 +17,7 @@
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 Addresses addresses_of(const HcaConfig& config) noexcept {
@@ -48,7 +48,7 @@ uint32_t most_qps(const HcaConfig& c) noexcept {
 }  // namespace
 
 Hca::Hca(HcaConfig c)
-    : Engine(first_qpn(c), most_qps(c)),
+    : exec::Engine(first_qpn(c), most_qps(c)),
       config(std::move(c)),
       addresses(addresses_of(config)),
       paging(keys),
@@ -77,32 +77,33 @@ Hca::Hca(HcaConfig c)
   context.translator = {&keys, config.profile.max_indirection, &paging};
   eth.context = &context;
   if (config.profile.software_steering)
-    eth.soft = std::make_shared<SoftSteering>(tirs, flow_counters);
+    eth.soft = std::make_shared<ethernet::SoftSteering>(tirs, flow_counters);
   roce.context = &context;
   roce.ready = &ready;
   roce.qps = &qps;
-  roce.engine = static_cast<Engine*>(this);
-  roce.execute = execute_here;
+  roce.engine = static_cast<exec::Engine*>(this);
+  roce.execute = exec::execute_here;
   fatal_at = config.fatal_at;
   context.failing = config.failing;
   paging.use_journal(*config.journal);
   set_lint(config.lint);
   if (!config.explain) return;
-  explainer = std::make_unique<Explainer>(
-      Explainer::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
+  explainer = std::make_unique<explain::Explainer>(explain::Explainer::Around{
+      config.name.c_str(), config.journal, &keys, &config.profile, &qps});
   context.failures = explainer.get();
 }
 
 Hca::~Hca() = default;
 
 Result<std::unique_ptr<Hca>> Hca::create(HcaConfig config) {
-  if (!dma::install()) return Error{EPERM, "the signal handlers of the guarded copy are refused"};
+  if (!memory::dma::install())
+    return Error{EPERM, "the signal handlers of the guarded copy are refused"};
   std::unique_ptr<Hca> hca(new Hca(std::move(config)));
-  std::vector<Wire*> wires;
-  for (const std::unique_ptr<Wire>& wire : hca->config.wires) wires.push_back(wire.get());
-  eth_open(hca->eth, wires);
+  std::vector<wire::Wire*> wires;
+  for (const std::unique_ptr<wire::Wire>& wire : hca->config.wires) wires.push_back(wire.get());
+  ethernet::eth_open(hca->eth, wires);
   wires.resize(hca->eth.ports.size());
-  roce_open(hca->roce, std::move(wires));
+  transport::roce_open(hca->roce, std::move(wires));
   return hca;
 }
 
@@ -111,9 +112,9 @@ std::size_t Hca::run(std::size_t budget) {
 }
 
 void Hca::wait_set(std::vector<int>& fds, uint64_t& deadline_ns) {
-  if (eth.losses_news) eth_show_losses(eth);  // a sleep may be long
+  if (eth.losses_news) ethernet::eth_show_losses(eth);  // a sleep may be long
   deadline_ns = next_deadline(*this);
-  eth_wait_set(eth, fds, deadline_ns);
+  ethernet::eth_wait_set(eth, fds, deadline_ns);
 }
 
 bool Hca::idle() const noexcept {
@@ -121,7 +122,7 @@ bool Hca::idle() const noexcept {
 }
 
 bool Hca::owes() const noexcept {
-  return roce_owes(roce);
+  return transport::roce_owes(roce);
 }
 
 void Hca::expect_stores() noexcept {
@@ -134,24 +135,24 @@ void Hca::tick_core_clock() noexcept {
 }
 
 // Regions on demand have no pages that stay, so the linter leaves them out by itself.
-void Hca::set_lint(LintMode mode) {
+void Hca::set_lint(lint::LintMode mode) {
   config.lint = mode;
-  if (mode == LintMode::off) {
+  if (mode == lint::LintMode::off) {
     context.observer = nullptr;
-    qps.for_each([](Qp& qp) { qp.watched = nullptr; });
-    rqs.for_each([](Qp& rq) { rq.watched = nullptr; });
+    qps.for_each([](wq::Qp& qp) { qp.watched = nullptr; });
+    rqs.for_each([](wq::Qp& rq) { rq.watched = nullptr; });
     lint.reset();
     return;
   }
   lock.rest(false);
   if (lint) return lint->set_mode(mode);
-  lint = std::make_unique<Lint>(
-      mode, Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
+  lint = std::make_unique<lint::Lint>(
+      mode, lint::Lint::Around{config.name.c_str(), config.journal, &keys, &config.profile, &qps});
   context.observer = lint.get();
-  keys.for_each([this](const Mkey& m) { lint->registered(m); });
-  qps.for_each([this](Qp& qp) { lint->join(qp); });
-  rqs.for_each([this](Qp& rq) { lint->join(rq); });
-  srqs.for_each([this](const Srq& srq) { lint->join(srq); });
+  keys.for_each([this](const tpt::Mkey& m) { lint->registered(m); });
+  qps.for_each([this](wq::Qp& qp) { lint->join(qp); });
+  rqs.for_each([this](wq::Qp& rq) { lint->join(rq); });
+  srqs.for_each([this](const wq::Srq& srq) { lint->join(srq); });
 }
 
 void Hca::add_sink(EventSink* sink) {
@@ -164,4 +165,4 @@ void Hca::remove_sink(EventSink* sink) {
   eth.clients = sinks.size();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

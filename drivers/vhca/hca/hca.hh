@@ -38,10 +38,13 @@
 #include "vhca/tpt/paging.hh"
 #include "vhca/wq/cq.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
+class Wire;
+}  // namespace kilim::vhca::wire
+
+namespace kilim::vhca::hca {
 
 class Connections;
-class Wire;
 
 // Somebody above who has work in the engine's turns: the ids of the connection manager's clients.
 // Adapter's lock held.
@@ -65,10 +68,10 @@ struct HcaConfig {
   std::vector<PortIp> ips;  // of port 1, at most `most_ips`: the next entries of the GID table
   uint64_t seed = 0;        // numbering of keys and queues depends on it
   std::optional<uint8_t> member;  // of the processes that are one adapter; see Addresses
-  std::vector<std::unique_ptr<Wire>>
+  std::vector<std::unique_ptr<wire::Wire>>
       wires;                   // one a port; none: nothing leaves the adapter but loopback
   Journal* journal = nullptr;  // outlives the adapter; null: counts only
-  LintMode lint{};             // off; see lint/lint.hh
+  lint::LintMode lint{};       // off; see lint/lint.hh
   Order order;                 // of the WQEs of a send queue: as they stand there
   bool explain = false;        // see explain/explainer.hh
   // The adapter dies when this many send requests have been taken up; 0: never.
@@ -105,7 +108,7 @@ struct Tis {
   uint32_t users = 0;
 };
 
-struct Hca : Engine {
+struct Hca : exec::Engine {
   static Result<std::unique_ptr<Hca>> create(HcaConfig config);
   ~Hca();
   Hca(const Hca&) = delete;
@@ -130,7 +133,7 @@ struct Hca : Engine {
   void tick_core_clock() noexcept;
   // The linter judges as `mode` says from now on, also what is posted already and was not executed.
   // Allocates.
-  void set_lint(LintMode mode);
+  void set_lint(lint::LintMode mode);
   // Who hears of the adapter's own events; owners of queues do anyway. The sink outlives its stay.
   void add_sink(EventSink*);
   void remove_sink(EventSink*);
@@ -141,22 +144,22 @@ struct Hca : Engine {
   Addresses addresses;
   Lock lock;
   std::unique_ptr<Journal> own_journal;  // where the config names none
-  Paging paging;                         // regions of keys use it to the end
-  KeyTable keys;
+  tpt::Paging paging;                    // regions of keys use it to the end
+  tpt::KeyTable keys;
   ObjectTable<Pd> pds;
-  ObjectTable<Cq> cqs;
-  ObjectTable<Srq> srqs;
+  ObjectTable<wq::Cq> cqs;
+  ObjectTable<wq::Srq> srqs;
   ObjectTable<Xrcd> xrcds;
-  ObjectTable<Qp> rqs;  // receive queues of their own
-  ObjectTable<Rqt> rqts;
-  ObjectTable<Tir> tirs;
+  ObjectTable<wq::Qp> rqs;  // receive queues of their own
+  ObjectTable<ethernet::Rqt> rqts;
+  ObjectTable<ethernet::Tir> tirs;
   ObjectTable<AvMapping> mappings{1, 1u << 16};
   ReservedQpns reserved_qpns;
   ObjectTable<TransportDomain> domains;
   ObjectTable<Tis> tises;
   std::map<uint32_t, uint32_t> sq_tis;  // of send queues that commands made
-  ObjectTable<QCounter> q_counters{1, Profile::max_q_counters};
-  FlowCounters flow_counters;  // whose handles their rules hold
+  ObjectTable<wq::QCounter> q_counters{1, Profile::max_q_counters};
+  ethernet::FlowCounters flow_counters;  // whose handles their rules hold
   UmemTable umems;
   UarSet uars;
   bool stores_wait = false;  // expect_stores() was called since the last turn
@@ -165,10 +168,10 @@ struct Hca : Engine {
   std::atomic<uint64_t> doorbells{0};
   CoreClock clock;
   DeviceMemory dm;
-  std::unique_ptr<Lint> lint;            // null: off
-  std::unique_ptr<Explainer> explainer;  // null: nobody asks why
-  std::vector<Cq*> moderated;            // whose events may wait for a time
-  std::vector<EventSink*> sinks;         // see add_sink()
+  std::unique_ptr<lint::Lint> lint;               // null: off
+  std::unique_ptr<explain::Explainer> explainer;  // null: nobody asks why
+  std::vector<wq::Cq*> moderated;                 // whose events may wait for a time
+  std::vector<EventSink*> sinks;                  // see add_sink()
   // Of the ports; null: nobody has asked for it (hca/connections.hh).
   std::unique_ptr<Connections> connections;
   TurnGuest* guest = nullptr;  // not owned; null: nobody has anything to do
@@ -178,4 +181,4 @@ struct Hca : Engine {
   explicit Hca(HcaConfig);
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

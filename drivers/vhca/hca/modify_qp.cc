@@ -12,7 +12,7 @@
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/qp_transitions.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -21,7 +21,7 @@ bool connected(QpType t) noexcept {
 }
 
 // What the table does not say: ranges of the attributes.
-int check_values(Hca& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+int check_values(Hca& h, const wq::Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   const auto given = [&](uint32_t bit) { return (mask & bit) != 0; };
   const auto no = [&](const Refused& r) { return refuse_verb(h, -EINVAL, r); };
   const auto ports = static_cast<uint8_t>(std::max<std::size_t>(1, h.config.wires.size()));
@@ -48,7 +48,7 @@ int check_values(Hca& h, const Qp& qp, const QpAttr& a, uint32_t mask) noexcept 
   return no({VerbRefusal::modify_sgid, a.path.sgid_index, a.path.port});
 }
 
-void store_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
+void store_values(wq::Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
   auto take = [&](uint32_t bit, auto QpAttr::*field) {
     if ((mask & bit) != 0) qp.attr.*field = a.*field;
   };
@@ -76,9 +76,9 @@ void store_values(Qp& qp, const QpAttr& a, uint32_t mask) noexcept {
 
 // The client zeroes its doorbell record only after this returns: the engine does not look at it
 // before the queue is ready again.
-void to_reset(Hca& h, Qp& qp) noexcept {
+void to_reset(Hca& h, wq::Qp& qp) noexcept {
   forget_work(h, qp);
-  flush_held(h.context, qp);  // its shared queue stays
+  wq::flush_held(h.context, qp);  // its shared queue stays
   h.context.in_error.remove(qp);
   qp.state = QpState::reset;
   qp.attr = {};
@@ -90,47 +90,48 @@ void to_reset(Hca& h, Qp& qp) noexcept {
   qp.send_error_told = qp.ended_by_client = false;
   qp.loopback = qp.established = qp.broken = false;
   qp.failed = {};
-  qp.wait = SqWait::none;
+  qp.wait = wq::SqWait::none;
 }
 
 // What has been posted until now is not sent any more. False: flushing it has ended the queue.
-bool leave_sqe(Hca& h, Qp& qp) noexcept {
-  flush_some(h.context, qp, ~std::size_t{0});
+bool leave_sqe(Hca& h, wq::Qp& qp) noexcept {
+  wq::flush_some(h.context, qp, ~std::size_t{0});
   if (qp.state != QpState::sqe) return false;
   h.context.in_error.remove(qp);
   qp.send_error_told = false;
   return true;
 }
 
-void enter(Hca& h, Qp& qp, QpState to) noexcept {
+void enter(Hca& h, wq::Qp& qp, QpState to) noexcept {
   if (to == QpState::reset) return to_reset(h, qp);
   if (to == QpState::err) {
     forget_work(h, qp);
     if (qp.state != QpState::err && qp.state != QpState::sqe) qp.ended_by_client = true;
-    return to_error(h.context, qp);
+    return wq::to_error(h.context, qp);
   }
   if (qp.state == QpState::sqe && !leave_sqe(h, qp)) return;
   if (qp.state == QpState::sqd && qp.watched != nullptr) h.lint->resumed(qp);
   qp.state = to;
   if (to == QpState::sqd) {
     qp.sq_drained = false;
-    note_drained(h.context, qp);
+    wq::note_drained(h.context, qp);
   }
-  if (to == QpState::rts && has_requests(qp)) h.ready.push(qp);
+  if (to == QpState::rts && transport::has_requests(qp)) h.ready.push(qp);
 }
 
 }  // namespace
 
 int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
-  Qp* found = h.qps.at(qpn.value());
+  wq::Qp* found = h.qps.at(qpn.value());
   if (found == nullptr) return -EINVAL;
-  Qp& qp = *found;
+  wq::Qp& qp = *found;
   if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state)
     return refuse_verb(h, -EINVAL,
                        {VerbRefusal::modify_cur_state, static_cast<uint64_t>(a.cur_state),
                         static_cast<uint64_t>(qp.state)});
   QpState to = (mask & qp_mask::state) != 0 ? a.state : qp.state;
-  if (!transition_allowed(qp.type, qp.state, to, mask)) return refuse_transition(h, qp, to, mask);
+  if (!wq::transition_allowed(qp.type, qp.state, to, mask))
+    return refuse_transition(h, qp, to, mask);
   if (int rc = check_values(h, qp, a, mask); rc != 0) return rc;
   store_values(qp, a, mask);
   // Each request on a dynamic connection has its own way.
@@ -143,8 +144,8 @@ int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
   if ((mask & qp_mask::en_sqd_async) != 0) qp.attr.en_sqd_async_notify = a.en_sqd_async_notify;
   QpState from = qp.state;
   if ((mask & qp_mask::state) != 0) enter(h, qp, to);
-  if ((mask & qp_mask::state) != 0) roce_enter(h.roce, qp, from);
+  if ((mask & qp_mask::state) != 0) transport::roce_enter(h.roce, qp, from);
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

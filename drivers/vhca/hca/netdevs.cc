@@ -12,31 +12,31 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
 void follow(Hca& h, uint32_t number, bool was_up) noexcept {
-  const PortNetdev& netdev = *eth_port(h.eth, number).netdev;
+  const wire::PortNetdev& netdev = *ethernet::eth_port(h.eth, number).netdev;
   set_mtu(h, number, netdev.mtu());
   if (netdev.up() == was_up) return;
-  const uint32_t type = netdev.up() ? event::port_active : event::port_err;
+  const uint32_t type = netdev.up() ? wq::event::port_active : wq::event::port_err;
   h.context.journal->async(type, 0);
   for (EventSink* sink : h.sinks) sink->async(type, nullptr);
 }
 
 }  // namespace
 
-void use_netdev(Hca& h, uint32_t number, std::shared_ptr<PortNetdev> netdev) {
-  EthPort& port = eth_port(h.eth, number);
+void use_netdev(Hca& h, uint32_t number, std::shared_ptr<wire::PortNetdev> netdev) {
+  ethernet::EthPort& port = ethernet::eth_port(h.eth, number);
   port.netdev = std::move(netdev);
   port.steering.use_netdev(port.netdev.get());
   set_mtu(h, number, port.netdev->mtu());
 }
 
 std::size_t serve_netdev(Hca& h, uint32_t number, std::size_t budget) noexcept {
-  EthPort& port = eth_port(h.eth, number);
-  PortNetdev& netdev = *port.netdev;
+  ethernet::EthPort& port = ethernet::eth_port(h.eth, number);
+  wire::PortNetdev& netdev = *port.netdev;
   const bool was_up = netdev.up();
   if (netdev.look(h.context.now_ns)) follow(h, number, was_up);
   // A card's link is down with the interface (en_main.c, mlx5e_close()): nothing comes in.
@@ -50,11 +50,11 @@ std::size_t serve_netdev(Hca& h, uint32_t number, std::size_t budget) noexcept {
   while (left < budget) {
     const std::span<const std::byte> frame = netdev.peek();
     if (frame.empty()) break;
-    if (port.wire->send(frame) == Wire::Sent::busy) break;
+    if (port.wire->send(frame) == wire::Wire::Sent::busy) break;
     netdev.drop();
     left++;
   }
   return left;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -10,13 +10,13 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/wire/port_netdev.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // The port has this interface from now on. Control path.
-void use_netdev(Hca&, uint32_t port, std::shared_ptr<PortNetdev>);
+void use_netdev(Hca&, uint32_t port, std::shared_ptr<wire::PortNetdev>);
 
 // Frames of the kernel go to the port's wire, at most `budget`; what changed at the interface
 // changes at the port, and clients are told of its link. How many frames left. Never allocates.
 std::size_t serve_netdev(Hca&, uint32_t port, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

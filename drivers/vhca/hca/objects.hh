@@ -10,7 +10,7 @@
 
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // regions.cc: protection domains and keys.
 // `open`: whose it is; commands of others cannot name it.
@@ -52,7 +52,7 @@ int destroy_cq(Hca&, Cqn);
 Result<Qpn> create_qp(Hca&, const QpSpec&, EventSink* sink);
 Result<QpAttr> query_qp(const Hca&, Qpn);
 // One more handle on an XRC target of that domain. EINVAL: there is none.
-int open_qp(Hca&, Qpn, uint32_t xrcd, const QpHandle&);
+int open_qp(Hca&, Qpn, uint32_t xrcd, const wq::QpHandle&);
 // `owner` is the handle that goes; with the last one the queue pair goes. EBUSY: it is in a group.
 int destroy_qp(Hca&, Qpn, const void* owner = nullptr);
 
@@ -96,4 +96,4 @@ int destroy_srq(Hca&, uint32_t srqn);
 Result<uint32_t> open_xrcd(Hca&, const XrcdSpec&);
 int close_xrcd(Hca&, uint32_t xrcd);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

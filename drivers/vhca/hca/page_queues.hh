@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // T has `page_place`.
 template <typename T>
@@ -86,4 +86,4 @@ class PageQueues {
   bool fruitful_ = false;  // the last batch had news
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -17,12 +17,12 @@
 #include "vhca/transport/roce_port.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
 // One frame; false: none there, or it waits.
-bool handle_frame(Hca& h, Wire& wire, uint32_t number) noexcept {
+bool handle_frame(Hca& h, wire::Wire& wire, uint32_t number) noexcept {
   std::span<const std::byte> frame = wire.peek();
   if (frame.empty()) return false;
   if (h.context.dead) {
@@ -35,19 +35,20 @@ bool handle_frame(Hca& h, Wire& wire, uint32_t number) noexcept {
     wire.drop();
     return true;
   }
-  if (!roce_handle_frame(h.roce, number, frame)) return eth_handle_frame(h.eth, number, frame);
+  if (!transport::roce_handle_frame(h.roce, number, frame))
+    return ethernet::eth_handle_frame(h.eth, number, frame);
   wire.drop();
   return true;
 }
 
 // The wire of a port; null: no such port, or it has none.
-Wire* wire_of(const Hca& h, uint32_t port) noexcept {
-  const std::vector<std::unique_ptr<Wire>>& wires = h.config.wires;
+wire::Wire* wire_of(const Hca& h, uint32_t port) noexcept {
+  const std::vector<std::unique_ptr<wire::Wire>>& wires = h.config.wires;
   return port == 0 || port > wires.size() ? nullptr : wires[port - 1].get();
 }
 
 // The kernel's interface beside a port; null: there is none.
-const PortNetdev* netdev_of(const Hca& h, uint32_t port) noexcept {
+const wire::PortNetdev* netdev_of(const Hca& h, uint32_t port) noexcept {
   return port == 0 || port > h.eth.ports.size() ? nullptr : h.eth.ports[port - 1].netdev.get();
 }
 
@@ -56,7 +57,7 @@ const PortNetdev* netdev_of(const Hca& h, uint32_t port) noexcept {
 std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
   std::size_t taken = 0;
   uint32_t number = 0;
-  for (EthPort& port : h.eth.ports) {
+  for (ethernet::EthPort& port : h.eth.ports) {
     ++number;
     if (port.wire == nullptr) continue;
     if (port.netdev) [[unlikely]] {
@@ -66,7 +67,7 @@ std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
     if (port.wire->is_recording() && port.steering.count() == 0) continue;
     while (taken < budget) {
       const std::size_t plain =
-          h.context.dead ? 0 : eth_receive_plain(h.eth, number, budget - taken);
+          h.context.dead ? 0 : ethernet::eth_receive_plain(h.eth, number, budget - taken);
       taken += plain;
       if (plain != 0) continue;
       if (!handle_frame(h, *port.wire, number)) break;
@@ -74,7 +75,7 @@ std::size_t poll_ports(Hca& h, std::size_t budget) noexcept {
     }
   }
   if (h.eth.large && h.eth.large->count != 0 && !h.context.dead) [[unlikely]]
-    eth_deliver_due(h.eth);
+    ethernet::eth_deliver_due(h.eth);
   return taken;
 }
 
@@ -90,13 +91,13 @@ Result<PortAttr> query_port(const Hca& h, uint32_t port) {
   if (!has_port(h, port)) return Error{EINVAL, "no such port"};
   PortAttr attr;
   attr.log_max_msg = h.config.profile.log_max_msg;
-  if (const Wire* wire = wire_of(h, port)) {
-    attr.mtu = roce_mtu(wire->mtu());
+  if (const wire::Wire* wire = wire_of(h, port)) {
+    attr.mtu = transport::roce_mtu(wire->mtu());
     attr.interface = wire->interface();
   }
-  if (const PortNetdev* netdev = netdev_of(h, port)) {
+  if (const wire::PortNetdev* netdev = netdev_of(h, port)) {
     attr.active = netdev->up();
-    attr.mtu = std::min(attr.mtu, roce_mtu(netdev->mtu()));
+    attr.mtu = std::min(attr.mtu, transport::roce_mtu(netdev->mtu()));
     attr.interface = netdev->interface();
   }
   attr.gid_count = h.config.profile.gid_table_len;
@@ -115,90 +116,91 @@ Result<Gid> query_gid(const Hca& h, uint32_t port, uint32_t index) {
 }
 
 std::optional<Mac> find_neighbour(Hca& h, uint32_t port, const Gid& gid) {
-  Wire* wire = wire_of(h, port);
+  wire::Wire* wire = wire_of(h, port);
   return wire != nullptr ? wire->find(gid) : std::nullopt;
 }
 
 void show_out_of_buffer(Hca& h, std::atomic<uint64_t>& sum, char* text) noexcept {
-  eth_port(h.eth, 1).out_of_buffer.use(sum, text);
+  ethernet::eth_port(h.eth, 1).out_of_buffer.use(sum, text);
 }
 
 void count_casts(Hca& h) noexcept {
-  eth_port(h.eth, 1).counts_casts = true;
+  ethernet::eth_port(h.eth, 1).counts_casts = true;
 }
 
 InterfaceCounters interface_counters(Hca& h) noexcept {
-  const EthPort& port = eth_port(h.eth, 1);
-  InterfaceCounters c{port.rx_casts, port.tx_casts, eth_port_counters(h.eth, 1), {}};
-  if (Wire* wire = wire_of(h, 1)) c.wire = wire->counters();
+  const ethernet::EthPort& port = ethernet::eth_port(h.eth, 1);
+  InterfaceCounters c{port.rx_casts, port.tx_casts, ethernet::eth_port_counters(h.eth, 1), {}};
+  if (wire::Wire* wire = wire_of(h, 1)) c.wire = wire->counters();
   return c;
 }
 
 void show_losses(Hca& h, std::size_t cause, std::atomic<uint64_t>& sum, char* text) noexcept {
-  eth_port(h.eth, 1).losses.use(cause, sum, text);
+  ethernet::eth_port(h.eth, 1).losses.use(cause, sum, text);
   h.eth.losses_due_ns = 0;
 }
 
 void tell_losses(Hca& h, bool worked) noexcept {
   constexpr uint64_t soon_ns = 1'000'000;
   if (h.context.now_ns >= h.eth.losses_due_ns) [[unlikely]]
-    eth_show_losses(h.eth);
+    ethernet::eth_show_losses(h.eth);
   if (!worked || h.eth.losses_news || h.eth.losses_due_ns == UINT64_MAX) return;
   h.eth.losses_news = true;
   h.eth.losses_due_ns = std::min(h.eth.losses_due_ns, h.context.now_ns + soon_ns);
 }
 
 void set_mtu(Hca& h, uint32_t port, uint32_t mtu) noexcept {
-  eth_set_mtu(h.eth, port, mtu);
+  ethernet::eth_set_mtu(h.eth, port, mtu);
 }
 
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
-  Qp* qp = h.qps.at(qpn.value());
+  wq::Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;
   const Profile& p = h.config.profile;
-  return join_group(h.roce.groups, {p.max_groups, p.max_group_members}, *qp, gid);
+  return transport::join_group(h.roce.groups, {p.max_groups, p.max_group_members}, *qp, gid);
 }
 
 int leave_group(Hca& h, Qpn qpn, const Gid& gid) {
-  Qp* qp = h.qps.at(qpn.value());
-  return qp == nullptr ? -EINVAL : leave_group(h.roce.groups, *qp, gid);
+  wq::Qp* qp = h.qps.at(qpn.value());
+  return qp == nullptr ? -EINVAL : transport::leave_group(h.roce.groups, *qp, gid);
 }
 
 void leave_groups(Hca& h, Qpn qpn) {
-  if (Qp* qp = h.qps.at(qpn.value())) leave_groups(h.roce.groups, *qp);
+  if (wq::Qp* qp = h.qps.at(qpn.value())) transport::leave_groups(h.roce.groups, *qp);
 }
 
 bool in_group(const Hca& h, Qpn qpn) {
-  const Qp* qp = h.qps.at(qpn.value());
+  const wq::Qp* qp = h.qps.at(qpn.value());
   return qp != nullptr && qp->groups != 0;
 }
 
 Result<uint32_t> create_flow(Hca& h, Qpn qpn, const FlowSpec& spec) {
-  Qp* qp = h.qps.at(qpn.value());
+  wq::Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::raw_packet)
     return Error{EINVAL, "flows lead to raw packet queues"};
-  return eth_create_flow(h.eth, qp, spec);
+  return ethernet::eth_create_flow(h.eth, qp, spec);
 }
 
 Result<uint32_t> create_flow_to_tir(Hca& h, uint32_t tirn, const FlowSpec& spec) {
-  Tir* tir = h.tirs.at(tirn);
+  ethernet::Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr) return Error{EINVAL, "no such TIR"};
-  return eth_create_flow(h.eth, &tir->end, spec);
+  return ethernet::eth_create_flow(h.eth, &tir->end, spec);
 }
 
 Result<uint32_t> create_flow_to_table(Hca& h, uint32_t number, const FlowSpec& spec) {
-  FlowTable* table = h.eth.soft ? h.eth.soft->tables.at(number) : nullptr;
-  if (table == nullptr || table->type != (spec.egress ? TableType::nic_tx : TableType::nic_rx))
+  ethernet::FlowTable* table = h.eth.soft ? h.eth.soft->tables.at(number) : nullptr;
+  if (table == nullptr ||
+      table->type != (spec.egress ? ethernet::TableType::nic_tx : ethernet::TableType::nic_rx))
     return Error{EINVAL, "no such flow table of that kind"};
-  return eth_create_flow(h.eth, &table->end, spec);
+  return ethernet::eth_create_flow(h.eth, &table->end, spec);
 }
 
 Result<uint32_t> create_ending_flow(Hca& h, const FlowSpec& spec) {
-  return eth_create_flow(h.eth, nullptr, spec);
+  return ethernet::eth_create_flow(h.eth, nullptr, spec);
 }
 
 int destroy_flow(Hca& h, uint32_t rule) {
-  return eth_destroy_flow(h.eth, rule);
+  return ethernet::eth_destroy_flow(h.eth, rule);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

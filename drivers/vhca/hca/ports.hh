@@ -13,7 +13,7 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // Takes at most `budget` frames from all ports, to RoCE or to the raw packet queues. How many it
 // took. Never allocates.
@@ -39,7 +39,7 @@ void tell_losses(Hca&, bool worked) noexcept;
 struct InterfaceCounters {
   CastCounters rx, tx;  // without RoCE's
   PortCounters port;
-  WireCounters wire;  // with RoCE's
+  wire::WireCounters wire;  // with RoCE's
 };
 // Of port 1, from count_casts() on.
 void count_casts(Hca&) noexcept;
@@ -63,4 +63,4 @@ Result<uint32_t> create_flow_to_table(Hca&, uint32_t number, const FlowSpec&);
 Result<uint32_t> create_ending_flow(Hca&, const FlowSpec&);  // it drops, or misses
 int destroy_flow(Hca&, uint32_t rule);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -5,12 +5,12 @@
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca::commands {
+namespace kilim::vhca::hca::commands {
 
 namespace {
 
 // A stream that failed may be used again.
-Answer reset_stream(Qp& qp, In in) {
+Answer reset_stream(wq::Qp& qp, In in) {
   namespace cmd = prm::qp_cmd;
   constexpr std::size_t end = cmd::in_extension + cmd::dci_stream + sizeof(be16);
   if ((read<be32>(in, 8).host() & cmd::has_extension) == 0 || in.size() < end)
@@ -26,7 +26,7 @@ Answer reset_stream(Qp& qp, In in) {
 
 // 2ERR_QP and 2RST_QP.
 Answer end_qp(Hca& s, In in, Out) {
-  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  wq::Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   QpAttr attr;
   bool reset = read<prm::CmdInHdr>(in).opcode.host() == prm::cmd::qp_2rst;
@@ -40,7 +40,7 @@ Answer end_qp(Hca& s, In in, Out) {
 // stream be reset.
 Answer change_qp(Hca& s, In in, Out) {
   namespace cmd = prm::qp_cmd;
-  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  wq::Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   if (qp->state != QpState::rts) return {Status::bad_res_state, Refusal::qp_state};
   const uint64_t more = read<be64>(in, cmd::in_mask_95_32).host();
@@ -58,7 +58,7 @@ Answer change_qp(Hca& s, In in, Out) {
 // INIT2INIT_QP: whether the send queue stops where a signature is wrong.
 Answer prepare_qp(Hca& s, In in, Out) {
   namespace cmd = prm::qp_cmd;
-  Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
+  wq::Qp* qp = s.qps.at(read<be32>(in, 8).host() & 0xffffff);
   if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
   if (qp->state != QpState::init) return {Status::bad_res_state, Refusal::qp_state};
   if (qp->type != QpType::rc) return {Status::bad_param, Refusal::qp_service};
@@ -71,4 +71,4 @@ Answer prepare_qp(Hca& s, In in, Out) {
   return {};
 }
 
-}  // namespace kilim::vhca::commands
+}  // namespace kilim::vhca::hca::commands

@@ -15,7 +15,7 @@
 #include "vhca/memory/probe.hh"
 #include "vhca/transport/roce_port.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -33,7 +33,7 @@ const char* queue_objection(const Hca& h, const QpSpec& s) noexcept {
   if (s.type == QpType::dci && s.rq_wqes != 0) return "an initiator receives nothing";
   if (receives && h.cqs.at(s.recv_cq.value()) == nullptr) return "no such completion queue";
   if ((!receives || s.srqn != 0) && s.rq_wqes != 0) return "a receive ring that nothing would use";
-  const Srq* srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
+  const wq::Srq* srq = s.srqn != 0 ? h.srqs.at(s.srqn) : nullptr;
   if (s.srqn != 0 && (srq == nullptr || srq->spec.xrc)) return "no such shared receive queue";
   if (srq != nullptr && srq->tags && s.type != QpType::rc)
     return "tags are matched on reliable connections only";
@@ -52,21 +52,23 @@ const char* qp_objection(const Hca& h, const QpSpec& s) noexcept {
       (s.rq_wqe_shift < 4 || s.rq_wqe_shift > 31 || 1u << s.rq_wqe_shift > p.max_rq_desc_bytes))
     return "size of a receive WQE";
   if (s.record.value() % 4 != 0) return "doorbell record not aligned";
-  if (s.failing_streams > FailedStreams::most) return "more failing streams than the adapter keeps";
+  if (s.failing_streams > wq::FailedStreams::most)
+    return "more failing streams than the adapter keeps";
   return nullptr;
 }
 
 // Work queues and their records are only read (Linux drivers/infiniband/hw/mlx5/qp.c,
 // _create_user_qp(): ib_umem_get() without access; doorbell.c, mlx5_ib_db_map_user()).
 int probe_rings(const QpSpec& s, uint64_t sq_base, uint64_t rq_bytes) noexcept {
-  if (int rc = probe_range(s.buf, rq_bytes, false); rc != 0) return rc;
-  if (int rc = probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, false); rc != 0)
+  if (int rc = memory::probe_range(s.buf, rq_bytes, false); rc != 0) return rc;
+  if (int rc = memory::probe_range(Va{sq_base}, uint64_t{s.sq_wqebbs} * wqebb_bytes, false);
+      rc != 0)
     return rc;
   if (!has_rings(s.type)) return 0;
-  return probe_range(s.record, qp_record_bytes, false);
+  return memory::probe_range(s.record, qp_record_bytes, false);
 }
 
-void count_users(Hca& h, const Qp& qp, uint32_t by) noexcept {
+void count_users(Hca& h, const wq::Qp& qp, uint32_t by) noexcept {
   if (qp.send_cq != nullptr) qp.send_cq->users += by;
   if (qp.type == QpType::xrc_tgt) {
     h.xrcds.at(qp.spec.xrcd)->users += by;
@@ -79,18 +81,18 @@ void count_users(Hca& h, const Qp& qp, uint32_t by) noexcept {
 
 // The queue completes where its shared queue does: short data comes only as far as there is room in
 // those entries, whatever its own completion queue's are like.
-void use_tags(Qp& qp) {
+void use_tags(wq::Qp& qp) {
   qp.recv_cq = qp.srq->cq;
-  qp.tags = std::make_unique<TagWork>();
+  qp.tags = std::make_unique<wq::TagWork>();
   const uint8_t room = qp.recv_cq->spec.cqe_bytes > sizeof(prm::Cqe) ? 64 : 32;
   qp.spec.scatter_received = std::min(qp.spec.scatter_received, room);
 }
 
 // Datagrams and frames name no key that their own queue changes.
-void use_order(const HcaConfig& config, Qp& qp) {
+void use_order(const HcaConfig& config, wq::Qp& qp) {
   const bool connected = qp.type != QpType::ud && qp.type != QpType::raw_packet;
   if (config.order.strict() || !connected || qp.sq.wqebbs == 0) return;
-  qp.weak = std::make_unique<WeakOrder>(config.order, config.seed << 24 ^ qp.qpn.value());
+  qp.weak = std::make_unique<wq::WeakOrder>(config.order, config.seed << 24 ^ qp.qpn.value());
 }
 
 // Lists that the engine appends to without allocating.
@@ -116,7 +118,7 @@ uint8_t paged_operations(const Profile& p, QpType type) noexcept {
 }
 
 // What follows from the spec alone.
-void fill(const Hca& h, Qp& qp, const QpSpec& s) {
+void fill(const Hca& h, wq::Qp& qp, const QpSpec& s) {
   const bool receives = s.type != QpType::xrc_ini && s.type != QpType::xrc_tgt;
   qp.type = s.type;
   qp.paged = paged_operations(h.config.profile, s.type);
@@ -131,7 +133,7 @@ void fill(const Hca& h, Qp& qp, const QpSpec& s) {
 }
 
 // From here on its doorbells are looked at, and frames may find it.
-void show_to_engine(Hca& h, Qp& qp) {
+void show_to_engine(Hca& h, wq::Qp& qp) {
   if (qp.spec.own_unicast || qp.spec.own_multicast) h.eth.own_queues++;
   if (!has_rings(qp.type)) return;
   Uar& uar = *h.uars.at(qp.spec.uar_page);
@@ -141,10 +143,10 @@ void show_to_engine(Hca& h, Qp& qp) {
 }
 
 // True: other handles are left, the queue pair stays.
-bool close_handle(Qp& qp, const void* owner) {
+bool close_handle(wq::Qp& qp, const void* owner) {
   if (qp.others.empty()) return false;
   if (qp.spec.owner != owner) {
-    std::erase_if(qp.others, [=](const QpHandle& other) { return other.owner == owner; });
+    std::erase_if(qp.others, [=](const wq::QpHandle& other) { return other.owner == owner; });
     return true;
   }
   // The first one goes: another takes its place.
@@ -167,7 +169,7 @@ Result<Qpn> create_qp(Hca& h, const QpSpec& s, EventSink* sink) {
   if (int rc = probe_rings(s, sq_base, rq_bytes); rc != 0)
     return Error{-rc, "the memory of the queue pair is not there"};
   uint32_t number = 0;
-  Qp* qp = h.qps.create(number);
+  wq::Qp* qp = h.qps.create(number);
   if (qp == nullptr) return Error{ENOMEM, "the adapter has no more queue pairs"};
   reserve_lists(h);
   qp->qpn = Qpn{number};
@@ -181,7 +183,7 @@ Result<Qpn> create_qp(Hca& h, const QpSpec& s, EventSink* sink) {
 }
 
 Result<QpAttr> query_qp(const Hca& h, Qpn qpn) {
-  const Qp* qp = h.qps.at(qpn.value());
+  const wq::Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return Error{EINVAL, "no such queue pair"};
   QpAttr attr = qp->attr;
   attr.state = attr.cur_state = qp->state;
@@ -189,24 +191,24 @@ Result<QpAttr> query_qp(const Hca& h, Qpn qpn) {
   return attr;
 }
 
-int open_qp(Hca& h, Qpn qpn, uint32_t xrcd, const QpHandle& handle) {
-  Qp* qp = h.qps.at(qpn.value());
+int open_qp(Hca& h, Qpn qpn, uint32_t xrcd, const wq::QpHandle& handle) {
+  wq::Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr || qp->type != QpType::xrc_tgt || qp->spec.xrcd != xrcd) return -EINVAL;
   qp->others.push_back(handle);
   return 0;
 }
 
 int destroy_qp(Hca& h, Qpn qpn, const void* owner) {
-  Qp* qp = h.qps.at(qpn.value());
+  wq::Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return -EINVAL;
   if (close_handle(*qp, owner)) return 0;
   if (qp->groups != 0) return -EBUSY;
   send_rung(h, *qp);
   if (qp->type == QpType::raw_packet) {
-    if (int rc = eth_detach_qp(h.eth, *qp); rc != 0) return rc;
-    eth_give_back(h.eth, *qp);
+    if (int rc = ethernet::eth_detach_qp(h.eth, *qp); rc != 0) return rc;
+    ethernet::eth_give_back(h.eth, *qp);
   }
-  roce_part(h.roce, *qp);
+  transport::roce_part(h.roce, *qp);
   forget_work(h, *qp);
   h.context.in_error.remove(*qp);
   if (has_rings(qp->type)) {
@@ -221,4 +223,4 @@ int destroy_qp(Hca& h, Qpn qpn, const void* owner) {
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -13,17 +13,20 @@
 #include "vhca/ethernet/table_type.hh"
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::ethernet {
 class SoftSteering;
+}  // namespace kilim::vhca::ethernet
+
+namespace kilim::vhca::hca {
 
 // All tables, made when the first is asked for. Control path.
-SoftSteering& flow_tables(Hca&);
+ethernet::SoftSteering& flow_tables(Hca&);
 // A rule to a table of its kind; none: it drops. Errors as in hca/objects.hh.
-Result<uint32_t> create_rdma_flow(Hca&, TableType, std::optional<uint32_t> table, const FlowSpec&);
+Result<uint32_t> create_rdma_flow(Hca&, ethernet::TableType, std::optional<uint32_t> table,
+                                  const FlowSpec&);
 
 // False: the frame that came by this port is for an RDMA queue, and a rule drops it. There are flow
 // tables. Never allocates; the frame is untrusted.
 bool rdma_receives(Hca&, uint32_t port, std::span<const std::byte> frame) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -9,7 +9,7 @@
 #include "vhca/memory/probe.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -37,7 +37,7 @@ const char* objection(const Hca& h, const RqSpec& s) noexcept {
   return nullptr;
 }
 
-void fill(Hca& h, Qp& rq, const RqSpec& s) {
+void fill(Hca& h, wq::Qp& rq, const RqSpec& s) {
   rq.type = QpType::raw_packet;
   rq.alone = true;
   rq.spec.type = rq.type;
@@ -59,7 +59,7 @@ void fill(Hca& h, Qp& rq, const RqSpec& s) {
   rq.rq.two_bytes = s.two_byte_shift;
 }
 
-RqState state_of(const Qp& rq) noexcept {
+RqState state_of(const wq::Qp& rq) noexcept {
   if (rq.state == QpState::reset) return RqState::reset;
   return rq.state == QpState::err ? RqState::err : RqState::ready;
 }
@@ -72,7 +72,7 @@ bool allowed(RqState now, const RqChange& c) noexcept {
 
 // The client zeroes its doorbell record before the queue is ready again (rdma-core,
 // providers/mlx5/verbs.c, mlx5_modify_wq()).
-void receive_to_reset(Hca& h, Qp& rq) noexcept {
+void receive_to_reset(Hca& h, wq::Qp& rq) noexcept {
   h.context.in_error.remove(rq);
   rq.state = QpState::reset;
   rq.rq.ci = 0;
@@ -87,11 +87,11 @@ Result<uint32_t> create_rq(Hca& h, const RqSpec& s, EventSink* sink) {
   if (!h.config.profile.raw_packet) return Error{EOPNOTSUPP, "the adapter receives no frames"};
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
   // The adapter only reads both (Linux drivers/infiniband/hw/mlx5/qp.c, create_user_rq()).
-  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, false);
-  if (rc == 0) rc = probe_range(s.record, rq_record_bytes, false);
+  int rc = memory::probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, false);
+  if (rc == 0) rc = memory::probe_range(s.record, rq_record_bytes, false);
   if (rc != 0) return Error{-rc, "the memory of the receive queue is not there"};
   uint32_t number = 0;
-  Qp* rq = h.rqs.create(number);
+  wq::Qp* rq = h.rqs.create(number);
   if (rq == nullptr) return Error{ENOMEM, "the adapter has no more receive queues"};
   rq->qpn = Qpn{number};
   rq->sink = sink;
@@ -103,7 +103,7 @@ Result<uint32_t> create_rq(Hca& h, const RqSpec& s, EventSink* sink) {
 }
 
 int modify_rq(Hca& h, uint32_t rqn, const RqChange& c) noexcept {
-  Qp* rq = h.rqs.at(rqn);
+  wq::Qp* rq = h.rqs.at(rqn);
   if (rq == nullptr) return -EINVAL;
   const RqState now = state_of(*rq);
   if (!allowed(now, c)) return -EINVAL;
@@ -117,18 +117,18 @@ int modify_rq(Hca& h, uint32_t rqn, const RqChange& c) noexcept {
       rq->state = QpState::rts;
       break;
     case RqState::err:
-      to_error(h.context, *rq);
+      wq::to_error(h.context, *rq);
       break;
   }
   return 0;
 }
 
 int destroy_rq(Hca& h, uint32_t rqn) {
-  Qp* rq = h.rqs.at(rqn);
+  wq::Qp* rq = h.rqs.at(rqn);
   if (rq == nullptr) return -EINVAL;
   if (rq->places != 0) return -EBUSY;
   h.context.in_error.remove(*rq);
-  eth_give_back(h.eth, *rq);
+  ethernet::eth_give_back(h.eth, *rq);
   rq->recv_cq->users--;
   h.pds.at(rq->spec.pd.value())->users--;
   if (h.lint) h.lint->remove(*rq);
@@ -136,4 +136,4 @@ int destroy_rq(Hca& h, uint32_t rqn) {
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

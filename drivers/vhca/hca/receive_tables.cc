@@ -7,7 +7,7 @@
 #include "vhca/ethernet/lro.hh"
 #include "vhca/hca/objects.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -16,7 +16,7 @@ constexpr uint8_t port_fields = hash_field::src_port | hash_field::dst_port;
 
 // Null: nothing to object to.
 const char* objection(const Hca& h, const TirSpec& s) noexcept {
-  const Rqt* table = h.rqts.at(s.rqt);
+  const ethernet::Rqt* table = h.rqts.at(s.rqt);
   if (table == nullptr) return "no such table";
   if ((s.fields & ~(address_fields | port_fields)) != 0) return "unknown fields";
   if ((s.ip_version != 0) != ((s.fields & address_fields) != 0)) return "addresses of no kind";
@@ -25,11 +25,11 @@ const char* objection(const Hca& h, const TirSpec& s) noexcept {
   return nullptr;
 }
 
-Result<std::vector<Qp*>> find_queues(const Hca& h, std::span<const uint32_t> rqns) {
+Result<std::vector<wq::Qp*>> find_queues(const Hca& h, std::span<const uint32_t> rqns) {
   if (!std::has_single_bit(rqns.size()) || rqns.size() > std::size_t{1}
                                                              << h.config.profile.log_max_rqt_size)
     return Error{EINVAL, "size of a table"};
-  std::vector<Qp*> queues;
+  std::vector<wq::Qp*> queues;
   for (uint32_t rqn : rqns) {
     queues.push_back(h.rqs.at(rqn));
     if (queues.back() == nullptr) return Error{EINVAL, "no such receive queue"};
@@ -40,41 +40,41 @@ Result<std::vector<Qp*>> find_queues(const Hca& h, std::span<const uint32_t> rqn
 // Without a hash there is one place.
 bool some_tir_wants_one(const Hca& h, uint32_t rqtn) {
   bool one = false;
-  h.tirs.for_each([&](const Tir& t) { one |= t.spec.rqt == rqtn && t.spec.fields == 0; });
+  h.tirs.for_each([&](const ethernet::Tir& t) { one |= t.spec.rqt == rqtn && t.spec.fields == 0; });
   return one;
 }
 
 }  // namespace
 
 Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns, const EventSink* open) {
-  Result<std::vector<Qp*>> queues = find_queues(h, rqns);
+  Result<std::vector<wq::Qp*>> queues = find_queues(h, rqns);
   if (!queues) return queues.error();
   uint32_t number = 0;
-  Rqt* table = h.rqts.create(number);
+  ethernet::Rqt* table = h.rqts.create(number);
   if (table == nullptr) return Error{ENOMEM, "the adapter has no more tables"};
   table->number = number;
   table->open = open;
   table->queues = *std::move(queues);
-  for (Qp* rq : table->queues) rq->places++;
+  for (wq::Qp* rq : table->queues) rq->places++;
   return number;
 }
 
 int modify_rqt(Hca& h, uint32_t rqtn, std::span<const uint32_t> rqns) {
-  Rqt* table = h.rqts.at(rqtn);
-  Result<std::vector<Qp*>> queues = find_queues(h, rqns);
+  ethernet::Rqt* table = h.rqts.at(rqtn);
+  Result<std::vector<wq::Qp*>> queues = find_queues(h, rqns);
   if (table == nullptr || !queues) return -EINVAL;
   if (queues->size() != 1 && some_tir_wants_one(h, rqtn)) return -EINVAL;
-  for (Qp* rq : *queues) rq->places++;
-  for (Qp* rq : table->queues) rq->places--;
+  for (wq::Qp* rq : *queues) rq->places++;
+  for (wq::Qp* rq : table->queues) rq->places--;
   table->queues = *std::move(queues);
   return 0;
 }
 
 int destroy_rqt(Hca& h, uint32_t rqtn) {
-  Rqt* table = h.rqts.at(rqtn);
+  ethernet::Rqt* table = h.rqts.at(rqtn);
   if (table == nullptr) return -EINVAL;
   if (table->users != 0) return -EBUSY;
-  for (Qp* rq : table->queues) rq->places--;
+  for (wq::Qp* rq : table->queues) rq->places--;
   h.rqts.destroy(rqtn);
   return 0;
 }
@@ -82,11 +82,11 @@ int destroy_rqt(Hca& h, uint32_t rqtn) {
 Result<uint32_t> create_tir(Hca& h, const TirSpec& s, EventSink* sink) {
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
   uint32_t number = 0;
-  Tir* tir = h.tirs.create(number);
+  ethernet::Tir* tir = h.tirs.create(number);
   if (tir == nullptr) return Error{ENOMEM, "the adapter has no more TIRs"};
   tir->number = number;
   tir->spec = s;
-  tir->toeplitz = Toeplitz(s.key);
+  tir->toeplitz = ethernet::Toeplitz(s.key);
   tir->table = h.rqts.at(s.rqt);
   tir->table->users++;
   tir->end.type = tir->end.spec.type = QpType::raw_packet;
@@ -95,15 +95,15 @@ Result<uint32_t> create_tir(Hca& h, const TirSpec& s, EventSink* sink) {
   tir->end.sink = sink;
   tir->end.tir = tir;
   if (s.own_unicast || s.own_multicast) h.eth.own_queues++;
-  if (s.lro_versions != 0) eth_use_large(h.eth);
+  if (s.lro_versions != 0) ethernet::eth_use_large(h.eth);
   return number;
 }
 
 Result<uint32_t> create_qp_tir(Hca& h, Qpn qpn) {
-  Qp* qp = h.qps.at(qpn.value());
+  wq::Qp* qp = h.qps.at(qpn.value());
   if (qp == nullptr) return Error{EINVAL, "no such queue pair"};
   uint32_t rqtn = 0;
-  Rqt* table = h.rqts.create(rqtn);
+  ethernet::Rqt* table = h.rqts.create(rqtn);
   if (table == nullptr) return Error{ENOMEM, "the adapter has no more tables"};
   table->number = rqtn;
   table->queues = {qp};
@@ -119,7 +119,7 @@ Result<uint32_t> create_qp_tir(Hca& h, Qpn qpn) {
 }
 
 int destroy_qp_tir(Hca& h, uint32_t tirn) {
-  const Tir* tir = h.tirs.at(tirn);
+  const ethernet::Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr) return -EINVAL;
   const uint32_t rqtn = tir->spec.rqt;
   if (int rc = destroy_tir(h, tirn); rc != 0) return rc;
@@ -127,11 +127,11 @@ int destroy_qp_tir(Hca& h, uint32_t tirn) {
 }
 
 int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
-  Tir* tir = h.tirs.at(tirn);
+  ethernet::Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr || objection(h, s) != nullptr) return -EINVAL;
-  eth_deliver_kept(h.eth, tir->end);
-  if (s.lro_versions != 0) eth_use_large(h.eth);
-  Rqt* table = h.rqts.at(s.rqt);
+  ethernet::eth_deliver_kept(h.eth, tir->end);
+  if (s.lro_versions != 0) ethernet::eth_use_large(h.eth);
+  ethernet::Rqt* table = h.rqts.at(s.rqt);
   table->users++;
   tir->table->users--;
   tir->table = table;
@@ -144,19 +144,19 @@ int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
   tir->spec.ip_version = s.ip_version;
   tir->spec.l4_protocol = s.l4_protocol;
   tir->spec.key = s.key;
-  tir->toeplitz = Toeplitz(s.key);
+  tir->toeplitz = ethernet::Toeplitz(s.key);
   return 0;
 }
 
 int destroy_tir(Hca& h, uint32_t tirn) {
-  Tir* tir = h.tirs.at(tirn);
+  ethernet::Tir* tir = h.tirs.at(tirn);
   if (tir == nullptr) return -EINVAL;
-  if (int rc = eth_detach_qp(h.eth, tir->end); rc != 0) return rc;
-  eth_deliver_kept(h.eth, tir->end);
+  if (int rc = ethernet::eth_detach_qp(h.eth, tir->end); rc != 0) return rc;
+  ethernet::eth_deliver_kept(h.eth, tir->end);
   if (tir->spec.own_unicast || tir->spec.own_multicast) h.eth.own_queues--;
   tir->table->users--;
   h.tirs.destroy(tirn);
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -9,7 +9,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/probe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -47,11 +47,11 @@ constexpr uint32_t mr_writes =
 
 // The kernel pins for writing whatever could be written through the key.
 int probe_mr(const MrSpec& s) noexcept {
-  return probe_range(s.start, s.length, (s.access & mr_writes) != 0);
+  return memory::probe_range(s.start, s.length, (s.access & mr_writes) != 0);
 }
 
 // Pinned memory has to be there; what comes on demand need not.
-int prepare_mr(Hca& h, const MrSpec& s, KeyTable::Direct& d) {
+int prepare_mr(Hca& h, const MrSpec& s, tpt::KeyTable::Direct& d) {
   constexpr uint64_t huge_page = uint64_t{2} << 20;
   d.pd = s.pd;
   d.start = s.iova.value();
@@ -60,14 +60,14 @@ int prepare_mr(Hca& h, const MrSpec& s, KeyTable::Direct& d) {
   d.access = s.access;
   if ((s.access & access::on_demand) == 0) return probe_mr(s);
   d.implicit = is_implicit(s);
-  PagedRegion::Shape shape{d.va, d.len, (s.access & mr_writes) != 0};
+  tpt::PagedRegion::Shape shape{d.va, d.len, (s.access & mr_writes) != 0};
   if ((s.access & access::huge_pages) != 0) shape.unit = huge_page;
-  const PageRange range = PageRange::of(d.va, d.len, shape.unit);
+  const tpt::PageRange range = tpt::PageRange::of(d.va, d.len, shape.unit);
   if (!d.implicit && range.empty()) return -EINVAL;
   // The kernel too keeps a word for each page in one allocation.
   constexpr uint64_t most_pages = INT32_MAX / sizeof(uint64_t);
   if (!d.implicit && (range.end - range.start) / shape.unit > most_pages) return -ENOMEM;
-  d.paged = std::make_unique<PagedRegion>(h.paging, shape);
+  d.paged = std::make_unique<tpt::PagedRegion>(h.paging, shape);
   return 0;
 }
 
@@ -91,11 +91,11 @@ int dealloc_pd(Hca& h, Pdn pd) {
 
 Result<MrKeys> reg_mr(Hca& h, const MrSpec& s) {
   if (const char* why = mr_objection(h, s)) return Error{EINVAL, why};
-  KeyTable::Direct direct;
+  tpt::KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0)
     return Error{-rc, rc == -ENOMEM ? "more pages than a region on demand may have"
                                     : "the range is not mapped, or not writable"};
-  Result<Mkey*> m = h.keys.create_direct(std::move(direct));
+  Result<tpt::Mkey*> m = h.keys.create_direct(std::move(direct));
   if (!m) return m.error();
   if (h.lint) h.lint->registered(**m);
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
@@ -104,21 +104,22 @@ Result<MrKeys> reg_mr(Hca& h, const MrSpec& s) {
 // The linter watches memory that clients can unmap: not this.
 Result<MrKeys> reg_dm_mr(Hca& h, const DmMrSpec& s) {
   if (!h.pd_exists(s.pd)) return Error{EINVAL, "no such protection domain"};
-  KeyTable::Direct direct;
+  tpt::KeyTable::Direct direct;
   direct.pd = s.pd;
   direct.va = s.start.value();
   direct.len = s.length;
   direct.access = s.access;
-  Result<Mkey*> m = h.keys.create_direct(std::move(direct));
+  Result<tpt::Mkey*> m = h.keys.create_direct(std::move(direct));
   if (!m) return m.error();
   return MrKeys{Lkey{(*m)->key}, Rkey{(*m)->key}};
 }
 
 int rereg_mr(Hca& h, MkeyIndex index, const MrSpec& s) {
   h.paging.finish(index.value());
-  Mkey* m = h.keys.at(index.value());
-  if (m == nullptr || m->mode != KeyMode::direct || mr_objection(h, s) != nullptr) return -EINVAL;
-  KeyTable::Direct direct;
+  tpt::Mkey* m = h.keys.at(index.value());
+  if (m == nullptr || m->mode != tpt::KeyMode::direct || mr_objection(h, s) != nullptr)
+    return -EINVAL;
+  tpt::KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0) return rc;
   h.keys.replace_direct(*m, std::move(direct));
   if (h.lint) h.lint->registered(*m);
@@ -127,7 +128,7 @@ int rereg_mr(Hca& h, MkeyIndex index, const MrSpec& s) {
 
 namespace {
 void note_end(Hca& h, MkeyIndex index) noexcept {
-  const Mkey* m = h.keys.at(index.value());
+  const tpt::Mkey* m = h.keys.at(index.value());
   if (h.explainer && m != nullptr) h.explainer->key_ends(*m);
 }
 }  // namespace
@@ -135,7 +136,7 @@ void note_end(Hca& h, MkeyIndex index) noexcept {
 Result<Rkey> alloc_mw(Hca& h, Pdn pd, bool type2) {
   if (!h.config.profile.memory_windows) return Error{EOPNOTSUPP, "the adapter has no windows"};
   if (!h.pd_exists(pd)) return Error{EINVAL, "no such protection domain"};
-  Result<Mkey*> m = h.keys.create_window(pd, type2);
+  Result<tpt::Mkey*> m = h.keys.create_window(pd, type2);
   if (!m) return m.error();
   return Rkey{(*m)->key};
 }
@@ -154,9 +155,9 @@ int dereg_mr(Hca& h, MkeyIndex index) {
 
 int advise_mr(Hca& h, const Advice& a) {
   if (!h.config.profile.odp || a.advice > 2) return -EOPNOTSUPP;
-  std::vector<Segment> list;
+  std::vector<tpt::Segment> list;
   for (const Advice::Range& r : a.list) list.push_back({r.address, r.bytes, r.lkey, false});
-  return h.paging.advise({a.pd, static_cast<Paging::Advice>(a.advice), a.flush, list});
+  return h.paging.advise({a.pd, static_cast<tpt::Paging::Advice>(a.advice), a.flush, list});
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -8,7 +8,7 @@
 
 #include "vhca/core/object_table.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 class ReservedQpns {
  public:
@@ -44,4 +44,4 @@ class ReservedQpns {
   ObjectTable<Row> rows_{0, most_rows};
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

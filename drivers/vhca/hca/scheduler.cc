@@ -19,7 +19,7 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -30,15 +30,15 @@ constexpr uint64_t error_look_ns = 10'000'000;
 
 void check_timers(Hca& h) noexcept {
   for (std::size_t i = 0; i < h.waiting.size();) {
-    Qp& qp = *h.waiting[i];
-    if (qp.wait != SqWait::none && qp.retry_at_ns > h.context.now_ns) {
+    wq::Qp& qp = *h.waiting[i];
+    if (qp.wait != wq::SqWait::none && qp.retry_at_ns > h.context.now_ns) {
       i++;
       continue;
     }
     h.waiting[i] = h.waiting.back();
     h.waiting.pop_back();
-    if (qp.wait != SqWait::none) h.ready.push(qp);
-    qp.wait = SqWait::none;
+    if (qp.wait != wq::SqWait::none) h.ready.push(qp);
+    qp.wait = wq::SqWait::none;
   }
 }
 
@@ -50,13 +50,14 @@ std::size_t write_entries_first(Hca& h) noexcept {
   check_all_doorbells(h);
   std::size_t done = 0;
   for (int i = 0; i < most_slices; i++) {
-    Qp* qp = h.ready.front();
-    while (qp != nullptr && qp->type == QpType::raw_packet) qp = ReadyList::after(*qp);
+    wq::Qp* qp = h.ready.front();
+    while (qp != nullptr && qp->type == QpType::raw_packet) qp = wq::ReadyList::after(*qp);
     if (qp == nullptr) break;
     h.ready.remove(*qp);
-    done += run_send_queue(h, *qp, slice);
-    const bool more = qp->rc ? roce_may_send(*qp) : qp->state == QpState::rts && has_requests(*qp);
-    if (more && qp->wait == SqWait::none) h.ready.push(*qp);
+    done += exec::run_send_queue(h, *qp, slice);
+    const bool more = qp->rc ? transport::roce_may_send(*qp)
+                             : qp->state == QpState::rts && transport::has_requests(*qp);
+    if (more && qp->wait == wq::SqWait::none) h.ready.push(*qp);
   }
   return done;
 }
@@ -64,16 +65,17 @@ std::size_t write_entries_first(Hca& h) noexcept {
 std::size_t run_ready(Hca& h, std::size_t budget) noexcept {
   std::size_t done = 0, written = 0;
   h.work_since_clock = 0;
-  while (done < budget && !h.ready.empty() && !due_to_die(h)) {
-    Qp& qp = *h.ready.front();
+  while (done < budget && !h.ready.empty() && !exec::due_to_die(h)) {
+    wq::Qp& qp = *h.ready.front();
     h.ready.remove(qp);
     if (h.eth.soft && qp.type == QpType::raw_packet && h.eth.soft->tables.count() != 0) [[unlikely]]
       written += write_entries_first(h);
     const std::size_t left = budget - done;
-    done += run_send_queue(h, qp, h.ready.empty() && !qp.rc ? left : std::min(slice, left));
-    bool more = qp.rc ? roce_may_send(qp) : qp.state == QpState::rts && has_requests(qp);
-    if (more && qp.wait == SqWait::none) h.ready.push(qp);
-    if (h.work_since_clock < clock_work) continue;
+    done += exec::run_send_queue(h, qp, h.ready.empty() && !qp.rc ? left : std::min(slice, left));
+    bool more = qp.rc ? transport::roce_may_send(qp)
+                      : qp.state == QpState::rts && transport::has_requests(qp);
+    if (more && qp.wait == wq::SqWait::none) h.ready.push(qp);
+    if (h.work_since_clock < exec::clock_work) continue;
     h.work_since_clock = 0;
     h.context.now_ns = clock_ns();
   }
@@ -82,9 +84,9 @@ std::size_t run_ready(Hca& h, std::size_t budget) noexcept {
 
 std::size_t flush_errors(Hca& h, std::size_t budget) noexcept {
   std::size_t done = 0;
-  for (Qp* qp = h.context.in_error.front(); qp != nullptr && done < budget;) {
-    Qp* next = ErrorList::after(*qp);
-    done += flush_some(h.context, *qp, budget - done);
+  for (wq::Qp* qp = h.context.in_error.front(); qp != nullptr && done < budget;) {
+    wq::Qp* next = wq::ErrorList::after(*qp);
+    done += wq::flush_some(h.context, *qp, budget - done);
     qp = next;
   }
   return done;
@@ -113,17 +115,17 @@ constexpr timespec last_look{0, 100'000};
 
 // Whether the adapter ends here: by its fault, or because a line is missing in its journal.
 bool must_stop(const Hca& h) noexcept {
-  return !h.context.dead && (due_to_die(h) || h.context.journal->failed());
+  return !h.context.dead && (exec::due_to_die(h) || h.context.journal->failed());
 }
 
-bool goes_on(const Hca& h, const Qp& qp) noexcept {
-  return !h.context.dead && qp.state == QpState::rts && qp.wait == SqWait::none && !qp.broken &&
-         has_requests(qp);
+bool goes_on(const Hca& h, const wq::Qp& qp) noexcept {
+  return !h.context.dead && qp.state == QpState::rts && qp.wait == wq::SqWait::none && !qp.broken &&
+         transport::has_requests(qp);
 }
 
 }  // namespace
 
-void send_rung(Hca& h, Qp& qp) noexcept {
+void send_rung(Hca& h, wq::Qp& qp) noexcept {
   if (!has_rings(qp.type) || qp.state != QpState::rts || h.context.dead) return;
   const uint64_t deadline = clock_ns() + last_wait_ns;
   check_all_doorbells(h);
@@ -137,15 +139,15 @@ void send_rung(Hca& h, Qp& qp) noexcept {
   }
 }
 
-void forget_work(Hca& h, Qp& qp) noexcept {
+void forget_work(Hca& h, wq::Qp& qp) noexcept {
   h.ready.remove(qp);
-  roce_forget(h.roce, qp);
+  transport::roce_forget(h.roce, qp);
   std::erase(h.waiting, &qp);
-  qp.wait = SqWait::none;
+  qp.wait = wq::SqWait::none;
   qp.retrying = false;
   qp.timeouts = 0;
   qp.stalls = 0;
-  cancel_tags(h.context, qp);
+  wq::cancel_tags(h.context, qp);
 }
 
 std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
@@ -155,27 +157,28 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
     h.lint->look();
   const bool records_left = check_doorbells(h);
   if (!h.waiting.empty()) check_timers(h);
-  for (Cq* cq : h.moderated) check_period(h.context, *cq);
+  for (wq::Cq* cq : h.moderated) wq::check_period(h.context, *cq);
   const bool wired = !h.config.wires.empty();
-  std::size_t done = wired ? roce_begin(h.roce) : 0;
+  std::size_t done = wired ? transport::roce_begin(h.roce) : 0;
   done += h.paging.serve();
-  if (wired && !h.context.dead) done += roce_answer(h.roce);  // before requests take the wire
+  if (wired && !h.context.dead)
+    done += transport::roce_answer(h.roce);  // before requests take the wire
   done += run_ready(h, budget);
   if (must_stop(h)) die(h);
   if (!h.context.in_error.empty()) done += flush_errors(h, budget);
   if (wired) {
-    roce_flush(h.roce, false);  // requests first: frames that come in may take a while
+    transport::roce_flush(h.roce, false);  // requests first: frames that come in may take a while
     done += poll_ports(h, budget);
     if (h.managed) [[unlikely]]
       done += manage_connections(h);
-    roce_timers(h.roce);  // behind the frames: an answer that has come is not late
-    if (!h.context.dead) done += roce_answer(h.roce);
-    roce_flush(h.roce, true);
+    transport::roce_timers(h.roce);  // behind the frames: an answer that has come is not late
+    if (!h.context.dead) done += transport::roce_answer(h.roce);
+    transport::roce_flush(h.roce, true);
     tell_losses(h, done != 0);
   } else if (h.managed) [[unlikely]] {
     done += manage_connections(h);
   }
-  close_blocks(h.context);
+  wq::close_blocks(h.context);
   h.lock.rest(!records_left && !looks_again(h));
   // Who sleeps after a turn that did nothing may not sleep now.
   return done + (records_left ? 1 : 0);
@@ -183,15 +186,16 @@ std::size_t run_engine(Hca& h, std::size_t budget) noexcept {
 
 uint64_t next_deadline(const Hca& h) noexcept {
   if (!h.ready.empty() || h.paging.waiting()) return 0;
-  uint64_t deadline = roce_deadline(h.roce);
+  uint64_t deadline = transport::roce_deadline(h.roce);
   if (h.connections) deadline = std::min(deadline, h.connections->deadline());
   if (h.guest != nullptr) deadline = std::min(deadline, h.guest->deadline());
-  for (const Cq* cq : h.moderated) deadline = std::min(deadline, event_deadline(*cq));
-  for (const Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
-  for (const Qp* qp = h.context.in_error.front(); qp != nullptr; qp = ErrorList::after(*qp)) {
+  for (const wq::Cq* cq : h.moderated) deadline = std::min(deadline, wq::event_deadline(*cq));
+  for (const wq::Qp* qp : h.waiting) deadline = std::min(deadline, qp->retry_at_ns);
+  for (const wq::Qp* qp = h.context.in_error.front(); qp != nullptr;
+       qp = wq::ErrorList::after(*qp)) {
     if (!qp->broken) return std::min(deadline, clock_ns() + error_look_ns);
   }
   return deadline;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -8,7 +8,7 @@
 
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 std::size_t run_engine(Hca&, std::size_t budget) noexcept;
 
@@ -20,9 +20,9 @@ uint64_t next_deadline(const Hca&) noexcept;
 // a request about a microsecond after its doorbell, long before the command that destroys the
 // queue: a program may send its last words and destroy the queue without asking for their
 // completion (libfabric's ofi_rxd does with its last acknowledgement).
-void send_rung(Hca&, Qp&) noexcept;
+void send_rung(Hca&, wq::Qp&) noexcept;
 
 // Takes a queue off the ready list and the timers.
-void forget_work(Hca&, Qp&) noexcept;
+void forget_work(Hca&, wq::Qp&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -9,7 +9,7 @@
 #include "vhca/transport/responder_wire.hh"
 #include "vhca/wq/recv.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -34,7 +34,7 @@ const char* objection(const Hca& h, const SrqSpec& s) noexcept {
   return nullptr;
 }
 
-void count_users(Hca& h, const Srq& srq, uint32_t by) noexcept {
+void count_users(Hca& h, const wq::Srq& srq, uint32_t by) noexcept {
   h.pds.at(srq.spec.pd.value())->users += by;
   if (srq.cq != nullptr) srq.cq->users += by;
   if (srq.spec.xrc) h.xrcds.at(srq.spec.xrcd)->users += by;
@@ -54,44 +54,44 @@ Xrcd* xrcd_of(const Hca& h, const XrcdSpec& s, uint32_t& number) {
 Result<uint32_t> create_srq(Hca& h, const SrqSpec& s, EventSink* sink) {
   if (const char* why = objection(h, s)) return Error{EINVAL, why};
   // The adapter only reads both (Linux drivers/infiniband/hw/mlx5/srq.c, create_srq_user()).
-  int rc = probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, false);
-  if (rc == 0) rc = probe_range(s.record, srq_record_bytes, false);
+  int rc = memory::probe_range(s.buf, uint64_t{s.wqes} << s.wqe_shift, false);
+  if (rc == 0) rc = memory::probe_range(s.record, srq_record_bytes, false);
   if (rc != 0) return Error{-rc, "the memory of the shared receive queue is not there"};
   uint32_t number = 0;
-  Srq* srq = h.srqs.create(number);
+  wq::Srq* srq = h.srqs.create(number);
   if (srq == nullptr) return Error{ENOMEM, "the adapter has no more shared receive queues"};
   srq->srqn = number;
   srq->spec = s;
   srq->sink = sink;
   srq->cq = has_cq(s) ? h.cqs.at(s.cq.value()) : nullptr;
-  if (s.tags != 0) srq->tags = std::make_unique<TagList>(s.tags);
+  if (s.tags != 0) srq->tags = std::make_unique<wq::TagList>(s.tags);
   count_users(h, *srq, 1);
   if (h.lint) h.lint->add(*srq);
   return number;
 }
 
 int set_srq_limit(Hca& h, uint32_t srqn, uint32_t limit) {
-  Srq* srq = h.srqs.at(srqn);
+  wq::Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr || limit >= srq->spec.wqes) return -EINVAL;
   srq->limit = limit;
-  check_limit(h.context, *srq);
+  wq::check_limit(h.context, *srq);
   return 0;
 }
 
 Result<uint32_t> query_srq_limit(const Hca& h, uint32_t srqn) {
-  const Srq* srq = h.srqs.at(srqn);
+  const wq::Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr) return Error{EINVAL, "no such shared receive queue"};
   return uint32_t{srq->limit};
 }
 
 int destroy_srq(Hca& h, uint32_t srqn) {
-  Srq* srq = h.srqs.at(srqn);
+  wq::Srq* srq = h.srqs.at(srqn);
   if (srq == nullptr) return -EINVAL;
   if (srq->users != 0) return -EBUSY;
   // XRC targets answer for a queue only while a request names it.
-  h.qps.for_each([&](Qp& qp) {
+  h.qps.for_each([&](wq::Qp& qp) {
     if (qp.srq != srq) return;
-    forget_shared(qp);
+    transport::forget_shared(qp);
     qp.srq = nullptr;
     qp.recv_cq = nullptr;
   });
@@ -123,4 +123,4 @@ int close_xrcd(Hca& h, uint32_t xrcd) {
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -17,7 +17,7 @@
 #include "vhca/core/own_page.hh"
 #include "vhca/core/sealed.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -143,4 +143,4 @@ bool UarSet::pending() const noexcept {
   return for_each_place([this](std::size_t place) { return rung(pages_[place].data()); });
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -20,7 +20,7 @@
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // One page of 4096 bytes.
 struct Uar {
@@ -29,8 +29,8 @@ struct Uar {
   Fd fd;                            // memory of its own, where a client's file cannot hold it
   std::span<std::byte> page;        // as the engine has it mapped
   enum class Place : uint8_t { unmapped, own, file } place = Place::unmapped;
-  PageQueues<Qp> qps;  // whose doorbells lie here
-  PageQueues<Cq> cqs;
+  PageQueues<wq::Qp> qps;  // whose doorbells lie here
+  PageQueues<wq::Cq> cqs;
   bool arms = false;  // a doorbell for events has come since it got queues
 };
 
@@ -117,4 +117,4 @@ class UarSet {
   std::vector<std::span<std::byte>> pages_;  // in the order of uars_; never unmapped before the end
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -5,7 +5,7 @@
 
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 // All that points to a wire lets go of it before it is closed; the ports stay as many.
 bool unplug(Hca& h) noexcept {
@@ -15,17 +15,17 @@ bool unplug(Hca& h) noexcept {
     port.steering.use_netdev(nullptr);
     port.netdev.reset();
   }
-  for (Wire*& wire : h.roce.wires) wire = nullptr;
-  for (LastAck& farewell : h.roce.last_acks) {
+  for (wire::Wire*& wire : h.roce.wires) wire = nullptr;
+  for (transport::LastAck& farewell : h.roce.last_acks) {
     farewell.wire = nullptr;
     farewell.left = 0;
   }
   h.roce.goodbyes = 0;
   h.roce.full = nullptr;
   h.roce.full_until_ns = 0;
-  for (std::unique_ptr<Wire>& wire : h.config.wires) wire.reset();
+  for (std::unique_ptr<wire::Wire>& wire : h.config.wires) wire.reset();
   h.clock.show_no_more();
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -4,7 +4,7 @@
 // meanwhile.
 #pragma once
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 struct Hca;
 
@@ -12,4 +12,4 @@ struct Hca;
 // are left, so nothing was done.
 bool unplug(Hca&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

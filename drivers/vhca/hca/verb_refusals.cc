@@ -10,7 +10,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/wq/qp_transitions.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 namespace {
 
@@ -99,7 +99,7 @@ void put_attributes(prm::Text& t, uint32_t mask) noexcept {
 }
 
 void put_states(prm::Text& t, QpState from, QpState to) noexcept {
-  t.put(name_of(from)).put(" to ").put(name_of(to));
+  t.put(explain::name_of(from)).put(" to ").put(explain::name_of(to));
 }
 
 const VerbRefusalRow& row_of(VerbRefusal why) noexcept {
@@ -125,8 +125,8 @@ int refuse_verb(Hca& h, int error, const Refused& r) noexcept {
   return error;
 }
 
-int refuse_transition(Hca& h, const Qp& qp, QpState to, uint32_t mask) noexcept {
-  const TransitionFault f = find_transition_fault(qp.type, qp.state, to, mask);
+int refuse_transition(Hca& h, const wq::Qp& qp, QpState to, uint32_t mask) noexcept {
+  const wq::TransitionFault f = wq::find_transition_fault(qp.type, qp.state, to, mask);
   std::array<char, 400> buffer;
   prm::Text t{buffer};
   put_states(t, qp.state, to);
@@ -146,4 +146,4 @@ int refuse_transition(Hca& h, const Qp& qp, QpState to, uint32_t mask) noexcept 
       {modify_no_transition, static_cast<uint64_t>(to), static_cast<uint64_t>(qp.state), t.view()});
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -10,7 +10,7 @@
 
 #include "vhca/hca/hca.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::hca {
 
 enum class VerbRefusal : uint8_t {
   modify_no_transition,
@@ -77,6 +77,6 @@ int refuse_verb(Hca&, int error, const Refused&) noexcept;
 
 // A transition that the table does not allow, in words. `from`, `to` and `mask` as it was asked
 // for.
-int refuse_transition(Hca&, const Qp&, QpState to, uint32_t mask) noexcept;
+int refuse_transition(Hca&, const wq::Qp&, QpState to, uint32_t mask) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::hca

@@ -6,7 +6,7 @@
 #include "vhca/tpt/memory_map.hh"
 #include "vhca/tpt/translate.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 namespace {
 
@@ -15,14 +15,14 @@ using prm::lint::Rule;
 // Whether pinned memory is there, whatever its protection is now.
 bool is_mapped(uint64_t va) noexcept {
   uint8_t byte = 0;
-  if (dma::load(Va{va}, byte)) return true;
-  MappingKind kind;
-  PageRange around;
-  return find_mapping(va, around, kind) && around.start <= va && !kind.may_read;
+  if (memory::dma::load(Va{va}, byte)) return true;
+  tpt::MappingKind kind;
+  tpt::PageRange around;
+  return tpt::find_mapping(va, around, kind) && around.start <= va && !kind.may_read;
 }
 
 // The first page of a piece that is not there; 0: all of it is.
-uint64_t first_hole(Piece p) noexcept {
+uint64_t first_hole(tpt::Piece p) noexcept {
   constexpr uint64_t page = 4096;
   constexpr uint64_t most_pages = 4096;
   const uint64_t end = p.va + p.bytes;
@@ -36,14 +36,14 @@ uint64_t first_hole(Piece p) noexcept {
 }  // namespace
 
 // Pinned memory stays a card's whatever the process does with its addresses.
-void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
-  DataList data;
+void Lint::check_memory(LintQueue& q, LintWqe& w, const wq::SendWqe& wqe) noexcept {
+  wq::DataList data;
   const prm::lint::QueueKind kind = queue_kind(q.qp->type);
   const Bytes bytes{wqe.bytes.data(), wqe.ds * std::size_t{octoword_bytes}};
   const std::size_t at = prm::lint::data_at(bytes, static_cast<prm::Opcode>(wqe.opcode), kind);
-  if (at == 0 || !decode_data(bytes, at, data)) return;
-  for (const Segment& s : std::span(data.segments).first(data.count)) {
-    const Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);
+  if (at == 0 || !wq::decode_data(bytes, at, data)) return;
+  for (const tpt::Segment& s : std::span(data.segments).first(data.count)) {
+    const tpt::Mkey* m = s.immediate ? nullptr : around_.keys->at(s.key >> 8);
     if (m == nullptr) continue;
     Finding f;
     if (find_hole(s, {m->pd, q.qp->qpn.value(), 0}, f)) return report(q, w, bytes, f);
@@ -51,9 +51,9 @@ void Lint::check_memory(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
 }
 
 // Whether memory behind the range is not what it was when its regions were registered.
-bool Lint::find_hole(const Segment& s, const Access& need, Finding& f) const noexcept {
-  Walk walk;
-  Piece piece;
+bool Lint::find_hole(const tpt::Segment& s, const tpt::Access& need, Finding& f) const noexcept {
+  tpt::Walk walk;
+  tpt::Piece piece;
   if (!walk.open(*around_.keys, around_.profile->max_indirection, s.key, s.addr, s.bytes, need)
            .ok())
     return false;
@@ -68,4 +68,4 @@ bool Lint::find_hole(const Segment& s, const Access& need, Finding& f) const noe
   return false;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

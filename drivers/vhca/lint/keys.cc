@@ -11,7 +11,7 @@
 #include "vhca/lint/lint.hh"
 #include "vhca/tpt/mkey.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 namespace {
 
@@ -78,8 +78,8 @@ bool LintWqe::gives(uint32_t called) const noexcept {
 
 // Keys below an indirect one are used with it.
 void Lint::add_key(LintWqe& w, uint32_t key, LintKey::Use use, uint32_t depth) const noexcept {
-  const Mkey* m = around_.keys->at(key >> 8);
-  if (m == nullptr || m->mode == KeyMode::direct) return;
+  const tpt::Mkey* m = around_.keys->at(key >> 8);
+  if (m == nullptr || m->mode == tpt::KeyMode::direct) return;
   w.add({key, use});
   if (depth == 0) return;
   const uint32_t looked_at = std::min<uint32_t>(m->used, 1024);
@@ -108,9 +108,9 @@ void Lint::collect_keys(const LintQueue& q, LintWqe& w, Bytes bytes) const noexc
   const std::size_t remote = prm::lint::remote_at(bytes, kind);
   if (head.remote && q.qp->loopback)
     add_key(w, prm::lint::segment_at<prm::RaddrSeg>(bytes, remote).rkey.host(), Use::remote, depth);
-  DataList data;
-  if (!decode_data(bytes, prm::lint::data_at(bytes, op, kind), data)) return;
-  for (const Segment& s : std::span(data.segments).first(data.count)) {
+  wq::DataList data;
+  if (!wq::decode_data(bytes, prm::lint::data_at(bytes, op, kind), data)) return;
+  for (const tpt::Segment& s : std::span(data.segments).first(data.count)) {
     if (!s.immediate) add_key(w, s.key, Use::local, depth);
   }
 }
@@ -186,4 +186,4 @@ void Lint::check_behind(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
   q.bare = w.at;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

@@ -11,24 +11,24 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/tpt/translate.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 namespace {
 
-LintQueue& queue_of(const Qp& qp) noexcept {
+LintQueue& queue_of(const wq::Qp& qp) noexcept {
   return static_cast<LintQueue&>(*qp.watched);
 }
 
 using prm::lint::Rule;
 
 // The part of a ring that begins at block `place`, `blocks` long, straight.
-bool copy_ring(const SendRing& sq, uint64_t place, uint32_t blocks, std::byte* to) noexcept {
+bool copy_ring(const wq::SendRing& sq, uint64_t place, uint32_t blocks, std::byte* to) noexcept {
   const auto at = static_cast<uint32_t>(place & (sq.wqebbs - 1));
   const uint32_t straight = std::min(blocks, sq.wqebbs - at);
-  return dma::copy_in(to, Va{sq.base + uint64_t{at} * wqebb_bytes},
-                      std::size_t{straight} * wqebb_bytes) &&
-         dma::copy_in(to + std::size_t{straight} * wqebb_bytes, Va{sq.base},
-                      std::size_t{blocks - straight} * wqebb_bytes);
+  return memory::dma::copy_in(to, Va{sq.base + uint64_t{at} * wqebb_bytes},
+                              std::size_t{straight} * wqebb_bytes) &&
+         memory::dma::copy_in(to + std::size_t{straight} * wqebb_bytes, Va{sq.base},
+                              std::size_t{blocks - straight} * wqebb_bytes);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ prm::lint::QueueKind queue_kind(QpType type) noexcept {
   }
 }
 
-void Lint::add(Qp& qp) {
+void Lint::add(wq::Qp& qp) {
   if (qp.rq.wqes != 0) {
     auto ring = std::make_unique<LintRing>();
     ring->qp = &qp;
@@ -72,7 +72,7 @@ void Lint::add(Qp& qp) {
   queues_.push_back(std::move(q));
 }
 
-void Lint::add(const Srq& srq) {
+void Lint::add(const wq::Srq& srq) {
   auto ring = std::make_unique<LintRing>();
   ring->srq = &srq;
   ring->copy.resize(std::size_t{ring->wqes()} * ring->bytes());
@@ -82,7 +82,7 @@ void Lint::add(const Srq& srq) {
 
 // Places begin behind one turn of the counter, so that those of requests which the engine has taken
 // before are none that is remembered.
-void Lint::join(Qp& qp) {
+void Lint::join(wq::Qp& qp) {
   add(qp);
   if (LintRing* ring = ring_of(&qp)) ring->head = qp.rq.ci;
   if (qp.watched == nullptr) return;
@@ -91,14 +91,14 @@ void Lint::join(Qp& qp) {
   announced(qp);
 }
 
-void Lint::join(const Srq& srq) {
+void Lint::join(const wq::Srq& srq) {
   add(srq);
   LintRing& ring = *ring_of(&srq);
   ring.head = srq.ci;
   ring.place = srq.head;
 }
 
-void Lint::restart(Qp& qp) noexcept {
+void Lint::restart(wq::Qp& qp) noexcept {
   if (LintRing* ring = ring_of(&qp)) ring->head = 0;
   if (qp.watched == nullptr) return;
   LintQueue& q = queue_of(qp);
@@ -108,13 +108,13 @@ void Lint::restart(Qp& qp) noexcept {
   for (LintWqe& w : q.wqes) w.at = ~uint64_t{0};
 }
 
-void Lint::remove(Qp& qp) noexcept {
+void Lint::remove(wq::Qp& qp) noexcept {
   std::erase_if(queues_, [&](const auto& q) { return q->qp == &qp; });
   rings_.erase(&qp);
   qp.watched = nullptr;
 }
 
-void Lint::remove(const Srq& srq) noexcept {
+void Lint::remove(const wq::Srq& srq) noexcept {
   rings_.erase(&srq);
 }
 
@@ -130,9 +130,9 @@ void Lint::look() noexcept {
   for (auto& [queue, ring] : rings_) announce_receives(*ring);
 }
 
-void Lint::announced(Qp& qp) noexcept {
+void Lint::announced(wq::Qp& qp) noexcept {
   LintQueue& q = queue_of(qp);
-  const SendRing& sq = q.qp->sq;
+  const wq::SendRing& sq = q.qp->sq;
   const auto fresh = static_cast<uint16_t>(sq.pi - static_cast<uint16_t>(q.announced));
   const uint64_t end = q.announced + fresh;
   if (q.qp->state == QpState::err || q.qp->state == QpState::sqe) {  // it will be flushed
@@ -165,9 +165,9 @@ void Lint::announced(Qp& qp) noexcept {
   q.announced = end;
 }
 
-void Lint::resumed(Qp& qp) noexcept {
+void Lint::resumed(wq::Qp& qp) noexcept {
   LintQueue& q = queue_of(qp);
-  const SendRing& sq = q.qp->sq;
+  const wq::SendRing& sq = q.qp->sq;
   for (uint64_t place = q.place_of(sq.ci); place < q.announced; place++) {
     if (!copy_ring(sq, place, 1, straight_.data())) return;
     std::memcpy(q.copy.data() + (place & (sq.wqebbs - 1)) * wqebb_bytes, straight_.data(),
@@ -189,7 +189,7 @@ void Lint::announce_one(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
 }
 
 // Whether a length of 0 says 2 GiB on purpose: as much lies there under the key.
-bool Lint::is_meant(const Qp& qp, Bytes bytes, const Finding& f) const noexcept {
+bool Lint::is_meant(const wq::Qp& qp, Bytes bytes, const Finding& f) const noexcept {
   if (f.rule != Rule::zero_length) return false;
   const auto d = prm::lint::segment_at<prm::DataSeg>(bytes, f.numbers[0] * octoword_bytes);
   return spans(qp.qpn, d);
@@ -197,9 +197,9 @@ bool Lint::is_meant(const Qp& qp, Bytes bytes, const Finding& f) const noexcept 
 
 // 2 GiB from the address of a segment, under its key.
 bool Lint::spans(Qpn qpn, const prm::DataSeg& d) const noexcept {
-  const Mkey* m = around_.keys->at(d.lkey.host() >> 8);
+  const tpt::Mkey* m = around_.keys->at(d.lkey.host() >> 8);
   if (m == nullptr) return false;
-  Walk walk;
+  tpt::Walk walk;
   return walk
       .open(*around_.keys, around_.profile->max_indirection, d.lkey.host(), d.addr.host(),
             prm::max_segment_bytes, {m->pd, qpn.value(), 0})
@@ -228,7 +228,7 @@ void Lint::check_room(LintQueue& q, LintWqe& w, Bytes bytes) noexcept {
 }
 
 // Completions under way: of signaled send WQEs and of posted receive WQEs.
-uint64_t Lint::coming(const Cq& cq) const noexcept {
+uint64_t Lint::coming(const wq::Cq& cq) const noexcept {
   uint64_t n = 0;
   for (const auto& q : queues_) {
     if (q->qp->send_cq == &cq) n += q->signaled;
@@ -239,20 +239,21 @@ uint64_t Lint::coming(const Cq& cq) const noexcept {
   return n;
 }
 
-bool Lint::overruns(const Cq& cq, Finding& f) const noexcept {
+bool Lint::overruns(const wq::Cq& cq, Finding& f) const noexcept {
   if (cq.spec.ignore_overrun) return false;
   uint64_t n = coming(cq);
   constexpr uint32_t index_mask = prm::arm::index_mask;
   if (n + ((cq.producer - cq.consumer) & index_mask) <= cq.spec.cqe_count) return false;
   uint32_t raw = 0;
-  if (!dma::load(Va{cq.spec.record.value() + 4 * prm::record_consumer_index}, raw)) return false;
+  if (!memory::dma::load(Va{cq.spec.record.value() + 4 * prm::record_consumer_index}, raw))
+    return false;
   const uint32_t consumer = be32::from_raw(raw).host();
   n += (cq.producer - consumer) & index_mask;
   f = {Rule::cq_overrun, {n, cq.spec.cqe_count, cq.cqn.value()}};
   return n > cq.spec.cqe_count;
 }
 
-const prm::lint::RuleRow* Lint::executes(Qp& qp, const SendWqe& wqe) noexcept {
+const prm::lint::RuleRow* Lint::executes(wq::Qp& qp, const wq::SendWqe& wqe) noexcept {
   LintQueue& q = queue_of(qp);
   LintWqe* w = q.find(q.place_of(wqe.index));
   if (w == nullptr) return nullptr;
@@ -262,7 +263,7 @@ const prm::lint::RuleRow* Lint::executes(Qp& qp, const SendWqe& wqe) noexcept {
   return w->refused && mode_ == LintMode::error ? &prm::lint::row_of(w->rule) : nullptr;
 }
 
-void Lint::check_change(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
+void Lint::check_change(LintQueue& q, LintWqe& w, const wq::SendWqe& wqe) noexcept {
   const std::size_t bytes = std::size_t{wqe.ds} * octoword_bytes;
   const uint32_t mask = q.qp->sq.wqebbs - 1;
   for (std::size_t at = 0; at < bytes; at += octoword_bytes) {
@@ -278,7 +279,7 @@ void Lint::check_change(LintQueue& q, LintWqe& w, const SendWqe& wqe) noexcept {
   }
 }
 
-void Lint::completed(Qp& qp, uint16_t wqe_index) noexcept {
+void Lint::completed(wq::Qp& qp, uint16_t wqe_index) noexcept {
   LintQueue& q = queue_of(qp);
   const uint64_t place = q.place_of(wqe_index);
   LintWqe* w = q.find(place);
@@ -289,4 +290,4 @@ void Lint::completed(Qp& qp, uint16_t wqe_index) noexcept {
   if (q.signaled > 0) q.signaled--;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

@@ -27,8 +27,11 @@
 #include "vhca/wq/sq_decode.hh"
 
 namespace kilim::vhca {
-
 class Journal;
+}  // namespace kilim::vhca
+
+namespace kilim::vhca::lint {
+
 class Lint;
 
 // warn: findings are told. error: the WQE fails with the rule's syndrome as well.
@@ -76,8 +79,8 @@ struct LintWqe {
   [[nodiscard]] bool gives(uint32_t key) const noexcept;
 };
 
-struct LintQueue : Watched {
-  Qp* qp = nullptr;
+struct LintQueue : wq::Watched {
+  wq::Qp* qp = nullptr;
   uint64_t announced = 0;  // basic blocks seen, since the queue's reset
   uint64_t completed = 0;  // behind the last WQE whose completion has been written
   static constexpr uint64_t nowhere = ~uint64_t{0};
@@ -134,8 +137,8 @@ struct LintRing {
     bool refused = false;  // by `rule`
     prm::lint::Rule rule = prm::lint::Rule::reserved_bits;
   };
-  const Qp* qp = nullptr;  // either
-  const Srq* srq = nullptr;
+  const wq::Qp* qp = nullptr;  // either
+  const wq::Srq* srq = nullptr;
   uint16_t head = 0;   // announced, 16-bit counter
   uint32_t place = 0;  // shared: of the next one to be announced
   std::vector<std::byte> copy;
@@ -161,45 +164,46 @@ struct LintRing {
   }
 };
 
-class Lint final : public Observer {
+class Lint final : public wq::Observer {
  public:
   struct Around {
     const char* device;
     Journal* journal;
-    KeyTable* keys;
+    tpt::KeyTable* keys;
     const Profile* profile;
-    const ObjectTable<Qp>* qps;
+    const ObjectTable<wq::Qp>* qps;
   };
   Lint(LintMode mode, const Around& around) noexcept : mode_(mode), around_(around) {}
 
   // A queue begins, starts over, ends.
-  void add(Qp&);
-  void add(const Srq&);
+  void add(wq::Qp&);
+  void add(const wq::Srq&);
   // Begins to watch queues at work: what the engine has yet to take is looked at as if it were
   // announced now, what it has taken is not known.
-  void join(Qp&);
-  void join(const Srq&);
+  void join(wq::Qp&);
+  void join(const wq::Srq&);
   void set_mode(LintMode mode) noexcept { mode_ = mode; }
-  void restart(Qp&) noexcept;
-  void remove(Qp&) noexcept;
-  void remove(const Srq&) noexcept;
+  void restart(wq::Qp&) noexcept;
+  void remove(wq::Qp&) noexcept;
+  void remove(const wq::Srq&) noexcept;
 
   // A region was made, or is other memory now; it is about to end.
-  void registered(const Mkey& m) { regions_.add(m); }
+  void registered(const tpt::Mkey& m) { regions_.add(m); }
   void deregistered(uint32_t index) noexcept;
 
   // The engine's turn: receive WQEs that were posted, memory that went away.
   void look() noexcept;
 
   // sq.pi of a watched queue pair has moved.
-  void announced(Qp&) noexcept;
+  void announced(wq::Qp&) noexcept;
   // Drained, its client may have changed what is posted (cancelled requests).
-  void resumed(Qp&) noexcept;
-  const prm::lint::RuleRow* executes(Qp&, const SendWqe&) noexcept override;
-  void completed(Qp&, uint16_t wqe_index) noexcept override;
-  const prm::lint::RuleRow* receives(const Qp&, std::span<const std::byte>,
-                                     const RecvWqe&) noexcept override;
-  const prm::lint::RuleRow* arrives(const Qp&, const Segment&, uint8_t right) noexcept override;
+  void resumed(wq::Qp&) noexcept;
+  const prm::lint::RuleRow* executes(wq::Qp&, const wq::SendWqe&) noexcept override;
+  void completed(wq::Qp&, uint16_t wqe_index) noexcept override;
+  const prm::lint::RuleRow* receives(const wq::Qp&, std::span<const std::byte>,
+                                     const wq::RecvWqe&) noexcept override;
+  const prm::lint::RuleRow* arrives(const wq::Qp&, const tpt::Segment&,
+                                    uint8_t right) noexcept override;
 
   [[nodiscard]] uint64_t count(prm::lint::Rule r) const noexcept {
     return counts_[static_cast<std::size_t>(r)];
@@ -225,15 +229,15 @@ class Lint final : public Observer {
   };
   // lint/lint.cc
   void announce_one(LintQueue&, LintWqe&, Bytes) noexcept;
-  [[nodiscard]] bool is_meant(const Qp&, Bytes, const Finding&) const noexcept;
+  [[nodiscard]] bool is_meant(const wq::Qp&, Bytes, const Finding&) const noexcept;
   [[nodiscard]] bool spans(Qpn, const prm::DataSeg&) const noexcept;
   void check_empty_inline(LintQueue&, LintWqe&, Bytes) noexcept;
   void check_room(LintQueue&, LintWqe&, Bytes) noexcept;
-  [[nodiscard]] uint64_t coming(const Cq&) const noexcept;
-  bool overruns(const Cq&, Finding&) const noexcept;
-  void check_change(LintQueue&, LintWqe&, const SendWqe&) noexcept;
-  void check_memory(LintQueue&, LintWqe&, const SendWqe&) noexcept;
-  bool find_hole(const Segment&, const Access&, Finding&) const noexcept;
+  [[nodiscard]] uint64_t coming(const wq::Cq&) const noexcept;
+  bool overruns(const wq::Cq&, Finding&) const noexcept;
+  void check_change(LintQueue&, LintWqe&, const wq::SendWqe&) noexcept;
+  void check_memory(LintQueue&, LintWqe&, const wq::SendWqe&) noexcept;
+  bool find_hole(const tpt::Segment&, const tpt::Access&, Finding&) const noexcept;
   // lint/keys.cc
   void collect_keys(const LintQueue&, LintWqe&, Bytes) const noexcept;
   void add_key(LintWqe&, uint32_t key, LintKey::Use, uint32_t depth) const noexcept;
@@ -243,14 +247,14 @@ class Lint final : public Observer {
   void check_behind(LintQueue&, LintWqe&, Bytes) noexcept;
   // lint/wire.cc
   [[nodiscard]] bool peer_may_know(LintQueue&, const LintWqe& change) const noexcept;
-  bool check_arrival(const Qp&, LintQueue&, LintKey) noexcept;
+  bool check_arrival(const wq::Qp&, LintQueue&, LintKey) noexcept;
   bool find_peer_use(LintKey change, Finding&) const noexcept;
   // lint/recv.cc
   LintRing* ring_of(const void* queue) noexcept;
   void announce_receives(LintRing&) noexcept;
   void announce_receive(LintRing&, uint32_t place, Bytes) noexcept;
   void check_receive_room(LintRing&, uint32_t place) noexcept;
-  [[nodiscard]] const Cq* completes_to(const LintRing&) const noexcept;
+  [[nodiscard]] const wq::Cq* completes_to(const LintRing&) const noexcept;
   void report(LintRing&, uint32_t place, Bytes, const Finding&) noexcept;
   // lint/report.cc
   void report(LintQueue&, LintWqe&, Bytes, const Finding&) noexcept;
@@ -267,4 +271,4 @@ class Lint final : public Observer {
 
 prm::lint::QueueKind queue_kind(QpType) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

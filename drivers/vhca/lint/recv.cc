@@ -10,13 +10,13 @@
 #include "vhca/lint/lint.hh"
 #include "vhca/memory/dma.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 namespace {
 
 using prm::lint::Rule;
 
-constexpr uint32_t longest_recv = max_recv_segments * octoword_bytes;
+constexpr uint32_t longest_recv = wq::max_recv_segments * octoword_bytes;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void Lint::announce_receives(LintRing& r) noexcept {
   if (r.srq == nullptr && (r.qp->broken || r.qp->state == QpState::reset)) return;
   const Va record = r.srq != nullptr ? r.srq->spec.record : r.qp->spec.record;
   uint32_t raw = 0;
-  if (!dma::load(Va{record.value() + 4 * prm::record_receive}, raw)) return;
+  if (!memory::dma::load(Va{record.value() + 4 * prm::record_receive}, raw)) return;
   const auto head = static_cast<uint16_t>(be32::from_raw(raw).host());
   if (head == r.head) return;
   const uint32_t bytes = std::min(r.bytes(), longest_recv);
@@ -38,7 +38,7 @@ void Lint::announce_receives(LintRing& r) noexcept {
   uint32_t place = r.place;
   for (r.head = static_cast<uint16_t>(head - left); left > 0; left--) {
     place = r.srq != nullptr ? r.place : r.head & (r.wqes() - 1);
-    if (!dma::copy_in(wqe.data(), Va{r.base() + uint64_t{place} * r.bytes()}, bytes)) break;
+    if (!memory::dma::copy_in(wqe.data(), Va{r.base() + uint64_t{place} * r.bytes()}, bytes)) break;
     announce_receive(r, place, std::span(wqe).first(bytes));
     r.head++;
     if (r.srq != nullptr)
@@ -68,18 +68,18 @@ void Lint::check_receive_room(LintRing& r, uint32_t place) noexcept {
   const Bytes wqe{r.copy.data() + std::size_t{place} * r.bytes(),
                   std::min(r.bytes(), longest_recv)};
   if (r.waiting() > r.wqes()) report(r, place, wqe, {Rule::rq_overrun, {r.waiting(), r.wqes()}});
-  const Cq* cq = completes_to(r);
+  const wq::Cq* cq = completes_to(r);
   if (Finding f; cq != nullptr && overruns(*cq, f)) report(r, place, wqe, f);
 }
 
 // The queue in which all receives of a ring complete; null: that depends on the queue pair, or
 // there is none.
-const Cq* Lint::completes_to(const LintRing& r) const noexcept {
+const wq::Cq* Lint::completes_to(const LintRing& r) const noexcept {
   if (r.srq == nullptr) return r.qp->state != QpState::err ? r.qp->recv_cq : nullptr;
   if (r.srq->cq != nullptr) return r.srq->cq;
-  const Cq* cq = nullptr;
+  const wq::Cq* cq = nullptr;
   bool one = true;
-  around_.qps->for_each([&](const Qp& qp) {
+  around_.qps->for_each([&](const wq::Qp& qp) {
     if (qp.srq != r.srq) return;
     one = one && (cq == nullptr || cq == qp.recv_cq);
     cq = qp.recv_cq;
@@ -87,7 +87,8 @@ const Cq* Lint::completes_to(const LintRing& r) const noexcept {
   return one ? cq : nullptr;
 }
 
-const prm::lint::RuleRow* Lint::receives(const Qp& qp, Bytes raw, const RecvWqe& wqe) noexcept {
+const prm::lint::RuleRow* Lint::receives(const wq::Qp& qp, Bytes raw,
+                                         const wq::RecvWqe& wqe) noexcept {
   const void* queue = &qp;
   if (qp.srq != nullptr) queue = qp.srq;
   LintRing* r = ring_of(queue);
@@ -106,10 +107,10 @@ const prm::lint::RuleRow* Lint::receives(const Qp& qp, Bytes raw, const RecvWqe&
   }
   for (uint32_t i = 0; !mark.looked_at && i < wqe.count; i++) {
     Finding f;
-    if (find_hole(wqe.segments[i], recv_access(qp), f)) report(*r, place, raw, f);
+    if (find_hole(wqe.segments[i], wq::recv_access(qp), f)) report(*r, place, raw, f);
   }
   mark.looked_at = true;
   return mark.refused && mode_ == LintMode::error ? &prm::lint::row_of(mark.rule) : nullptr;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

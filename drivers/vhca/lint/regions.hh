@@ -14,12 +14,12 @@
 #include "vhca/tpt/mkey.hh"
 #include "vhca/tpt/page_events.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 class LintRegions {
  public:
   // A key was registered, or stands for other memory now.
-  void add(const Mkey&);
+  void add(const tpt::Mkey&);
   void remove(uint32_t index) noexcept { regions_.erase(index); }
 
   // The address within the range at which memory went away since the key was registered; 0: none
@@ -37,20 +37,21 @@ class LintRegions {
   }
 
  private:
-  struct Region final : WatchedRange {
-    Region(std::atomic<bool>& all_news, const Mkey&);
+  struct Region final : tpt::WatchedRange {
+    Region(std::atomic<bool>& all_news, const tpt::Mkey&);
     ~Region() override;
-    void invalidated(const PageRange&) noexcept override;
+    void invalidated(const tpt::PageRange&) noexcept override;
     // The first address lost; 0: none, or it has been asked before.
     uint64_t pop_news() noexcept;
 
     const uint32_t key;
     std::atomic<bool>& news;
-    std::array<PageRange, 4> gone{};  // what exceeds the room widens the last; under the page lock
+    std::array<tpt::PageRange, 4>
+        gone{};  // what exceeds the room widens the last; under the page lock
     bool told = false;
   };
   std::atomic<bool> news_{false};
   std::unordered_map<uint32_t, std::unique_ptr<Region>> regions_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

@@ -10,7 +10,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/lint/lint.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 namespace {
 
@@ -94,4 +94,4 @@ void Lint::tell(const Subject& about, const Finding& f) noexcept {
   write_all(out.view());
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

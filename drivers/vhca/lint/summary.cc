@@ -7,7 +7,7 @@
 #include "kilim/prm/lint_rules.hh"
 #include "vhca/lint/lint.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 std::string summary_of(const Lint* lint) {
   std::string text;
@@ -20,4 +20,4 @@ std::string summary_of(const Lint* lint) {
   return text;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

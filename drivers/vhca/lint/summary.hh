@@ -4,11 +4,11 @@
 
 #include <string>
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 class Lint;
 
 // A line for each rule that was broken: its name, how many times, a sentence. Null: it is off.
 std::string summary_of(const Lint* lint);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

@@ -5,7 +5,7 @@
 
 #include "vhca/lint/lint.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::lint {
 
 using prm::lint::Rule;
 
@@ -17,7 +17,7 @@ bool Lint::peer_may_know(LintQueue& q, const LintWqe& change) const noexcept {
 }
 
 // Whether a queue has an open change of the key that the peer cannot know of.
-bool Lint::check_arrival(const Qp& qp, LintQueue& q, LintKey k) noexcept {
+bool Lint::check_arrival(const wq::Qp& qp, LintQueue& q, LintKey k) noexcept {
   bool found = false;
   q.each_open(q.announced, [&](const LintWqe& w) {
     found = w.names(k.index(), true) && w.gives(k.key) && !peer_may_know(q, w);
@@ -34,7 +34,7 @@ bool Lint::check_arrival(const Qp& qp, LintQueue& q, LintKey k) noexcept {
   return found;
 }
 
-const prm::lint::RuleRow* Lint::arrives(const Qp& qp, const Segment& range,
+const prm::lint::RuleRow* Lint::arrives(const wq::Qp& qp, const tpt::Segment& range,
                                         uint8_t right) noexcept {
   const Pdn pd = qp.type == QpType::xrc_tgt && qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd;
   const prm::lint::RuleRow* row = nullptr;
@@ -63,22 +63,22 @@ bool Lint::find_peer_use(LintKey change, Finding& f) const noexcept {
     add_key(used, key, LintKey::Use::remote, around_.profile->max_indirection);
     return used.uses(change.key);
   };
-  const auto look = [&](const Qp& qp) {
+  const auto look = [&](const wq::Qp& qp) {
     if (found || !qp.rc) return;
     uint32_t key = qp.rc->write_rkey;
-    found = qp.rc->receiving == RcWire::Receiving::write && uses(key);
-    for (const RcAnswer& a : qp.rc->answers) {
+    found = qp.rc->receiving == wq::RcWire::Receiving::write && uses(key);
+    for (const wq::RcAnswer& a : qp.rc->answers) {
       if (found || !a.pending || a.atomic || !uses(a.rkey)) continue;
       key = a.rkey;
       found = true;
     }
     if (found) f = {Rule::wire_in_flight, {key, qp.qpn.value()}};
   };
-  around_.qps->for_each([&](const Qp& qp) {
+  around_.qps->for_each([&](const wq::Qp& qp) {
     look(qp);
-    for (const std::unique_ptr<Qp>& connection : qp.connections) look(*connection);
+    for (const std::unique_ptr<wq::Qp>& connection : qp.connections) look(*connection);
   });
   return found;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::lint

@@ -7,7 +7,7 @@
 
 #include <cpuid.h>
 
-namespace kilim::vhca::dma {
+namespace kilim::vhca::memory::dma {
 
 namespace {
 
@@ -71,4 +71,4 @@ bool compare(Va a, const void* b, std::size_t bytes, bool& equal) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca::dma
+}  // namespace kilim::vhca::memory::dma

@@ -11,7 +11,7 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::vhca::dma {
+namespace kilim::vhca::memory::dma {
 
 namespace detail {
 // Routines of dma_x86.S. False: a fault.
@@ -89,4 +89,4 @@ template <std::unsigned_integral T>
 // `equal` says whether the bytes are the same; false: a fault.
 [[nodiscard]] bool compare(Va a, const void* b, std::size_t bytes, bool& equal) noexcept;
 
-}  // namespace kilim::vhca::dma
+}  // namespace kilim::vhca::memory::dma

@@ -13,7 +13,7 @@
 
 #include "vhca/memory/dma_inline.hh"
 
-namespace kilim::vhca::dma {
+namespace kilim::vhca::memory::dma {
 
 // Data segments as they lie there. `differs` is 0 where all have the length and key of the first,
 // and every address was there; else nothing else means anything.
@@ -165,4 +165,4 @@ gone:
   return false;
 }
 
-}  // namespace kilim::vhca::dma
+}  // namespace kilim::vhca::memory::dma

@@ -16,7 +16,7 @@
 
 #include "vhca/memory/dma_inline.hh"
 
-namespace kilim::vhca::dma {
+namespace kilim::vhca::memory::dma {
 
 // Labels of dma_x86.S: the guarded routines, and where they go on after a fault.
 extern "C" {
@@ -257,4 +257,4 @@ void after_fork_in_child() noexcept {
   pthread_mutex_init(&chain_lock, nullptr);
 }
 
-}  // namespace kilim::vhca::dma
+}  // namespace kilim::vhca::memory::dma

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-namespace kilim::vhca::dma {
+namespace kilim::vhca::memory::dma {
 
 // Puts the handler in front of what is there; again: no effect. False: the kernel refused.
 bool install() noexcept;
@@ -28,4 +28,4 @@ void before_fork() noexcept;
 void after_fork_in_parent() noexcept;
 void after_fork_in_child() noexcept;
 
-}  // namespace kilim::vhca::dma
+}  // namespace kilim::vhca::memory::dma

@@ -24,7 +24,7 @@
   " - .\n\t"                                           \
   ".popsection\n\t"
 
-namespace kilim::vhca::dma {
+namespace kilim::vhca::memory::dma {
 
 // One entry of the table: distances from each field to what it names.
 struct Site {
@@ -256,4 +256,4 @@ gone:
   return false;
 }
 
-}  // namespace kilim::vhca::dma
+}  // namespace kilim::vhca::memory::dma

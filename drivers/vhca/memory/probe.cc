@@ -18,7 +18,7 @@
 #define KILIM_POPULATE_WRITE MADV_POPULATE_WRITE
 #endif
 
-namespace kilim::vhca {
+namespace kilim::vhca::memory {
 
 namespace {
 
@@ -67,4 +67,4 @@ int probe_range(Va start, uint64_t bytes, bool write) noexcept {
   return rc == 0 ? 0 : -EFAULT;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::memory

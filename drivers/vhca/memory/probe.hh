@@ -7,9 +7,9 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::memory {
 
 // 0; -EFAULT: not mapped or not allowed; -EINVAL: wraps around the end of the address space.
 int probe_range(Va start, uint64_t bytes, bool write) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::memory

@@ -6,7 +6,7 @@
 
 #include <link.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::memory {
 
 bool under_valgrind() noexcept {
   const auto is_its = [](dl_phdr_info* info, std::size_t, void*) {
@@ -15,4 +15,4 @@ bool under_valgrind() noexcept {
   return ::dl_iterate_phdr(is_its, nullptr) != 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::memory

@@ -3,8 +3,8 @@
 // client thread waits for would never come to run. Any thread; no system call.
 #pragma once
 
-namespace kilim::vhca {
+namespace kilim::vhca::memory {
 
 bool under_valgrind() noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::memory

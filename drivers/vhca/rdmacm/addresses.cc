@@ -35,7 +35,7 @@ Gid link_local_of(const Adapter& a) noexcept {
 // The interface that a scope names: a wire's own, or any number where a wire has none. Without a
 // scope a peer is on the first link that there is (cma_bind_addr() lets the routes decide).
 bool in_scope(const Adapter& a, uint32_t scope) {
-  const Result<PortAttr> port = query_port(a.hca, 1);
+  const Result<PortAttr> port = hca::query_port(a.hca, 1);
   return port.ok() && (scope == 0 || port->interface == 0 || port->interface == scope);
 }
 
@@ -105,7 +105,7 @@ std::optional<Mac> mac_of(Adapter& a, const Gid& gid) {
   const bool link_local = gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
   if (link_local && gid[11] == 0xff && gid[12] == 0xfe)
     return Mac{static_cast<uint8_t>(gid[8] ^ 2), gid[9], gid[10], gid[13], gid[14], gid[15]};
-  return find_neighbour(a.hca, 1, gid);
+  return hca::find_neighbour(a.hca, 1, gid);
 }
 
 // cma.c, addr_handler(): the id is where it was before if nothing came of it.
@@ -263,13 +263,13 @@ cm::Route route_of(const Id& id) noexcept {
 }
 
 uint8_t path_mtu_of(const Adapter& a) {
-  const Result<PortAttr> port = query_port(a.hca, 1);
+  const Result<PortAttr> port = hca::query_port(a.hca, 1);
   uint8_t code = 1;
   while (port.ok() && code < 5 && (256u << code) <= port->mtu) code++;
   return code;
 }
 
-uint8_t gid_index_of(const Hca& h, const Gid& gid) noexcept {
+uint8_t gid_index_of(const hca::Hca& h, const Gid& gid) noexcept {
   Gid one;
   for (uint32_t i = 0; port_gid(h.addresses, i, one); i++)
     if (one == gid) return static_cast<uint8_t>(i);

@@ -13,9 +13,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/rdmacm/call.hh"
 
-namespace kilim::vhca {
-
-namespace rdmacm {
+namespace kilim::vhca::rdmacm {
 
 namespace {
 
@@ -36,7 +34,7 @@ struct Header {
 int read_header(const void* buffer, std::size_t count, Header& h) noexcept {
   h.at = reinterpret_cast<uint64_t>(buffer);
   if (count < sizeof(h.hdr)) return -EINVAL;
-  if (!dma::copy_in(&h.hdr, Va{h.at}, sizeof(h.hdr))) return -EFAULT;
+  if (!memory::dma::copy_in(&h.hdr, Va{h.at}, sizeof(h.hdr))) return -EFAULT;
   if (h.hdr.cmd >= command_count) return -EINVAL;
   if (h.hdr.in + sizeof(h.hdr) > count) return -EINVAL;
   h.at += sizeof(h.hdr);
@@ -80,10 +78,6 @@ int wait_for_event(const File& file) noexcept {
 
 }  // namespace
 
-}  // namespace rdmacm
-
-using namespace rdmacm;
-
 CmFile::CmFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
 CmFile::~CmFile() {
@@ -118,7 +112,7 @@ ssize_t CmFile::write(const void* buffer, std::size_t count, const Finder& finde
   int error = 0;
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) {
     rdma_ucm_migrate_id cmd;
-    if (!dma::copy_in(&cmd, Va{h.at}, sizeof(cmd))) return -EFAULT;
+    if (!memory::dma::copy_in(&cmd, Va{h.at}, sizeof(cmd))) return -EFAULT;
     const int from_fd = static_cast<int>(cmd.fd);
     if (::fcntl(from_fd, F_GETFD) < 0) return -ENOENT;
     CmFile* from = finder.find(finder.context, from_fd);
@@ -138,4 +132,4 @@ void CmFile::disown_after_fork() noexcept {
   file_->disowned = true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::rdmacm

@@ -13,17 +13,18 @@
 #include "kilim/detail/base/fd.hh"
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::hca {
 struct Hca;
+}  // namespace kilim::vhca::hca
 
-namespace rdmacm {
+namespace kilim::vhca::rdmacm {
+
 struct File;
 
 // An adapter that the ids of this process may use from now on; it lives as long as the process.
-void add_adapter(Hca& hca);
+void add_adapter(hca::Hca& hca);
 // It is on no list any more: no id comes to it, those that have it keep it.
-void hide_adapter(Hca& hca) noexcept;
+void hide_adapter(hca::Hca& hca) noexcept;
 
 // The process ends, perhaps in a signal's handler: as the kernel closes what is open, ids go and
 // their peers are told, unless another holds a lock for long.
@@ -34,8 +35,6 @@ void end_all() noexcept;
 void before_fork() noexcept;
 void after_fork_in_parent() noexcept;
 void after_fork_in_child() noexcept;
-}  // namespace rdmacm
-
 class CmFile {
  public:
   // `client_fd` is the client's to close: readable while an event waits.
@@ -65,4 +64,4 @@ class CmFile {
   std::unique_ptr<rdmacm::File> file_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::rdmacm

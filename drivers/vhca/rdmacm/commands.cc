@@ -154,7 +154,7 @@ int answer_path(const Call& c, const Id& id, uint64_t response) {
   const bool there = query_path(id, resp.path);
   resp.num_paths = there ? 1 : 0;
   const std::size_t n = there && c.out_bytes >= sizeof(resp) ? sizeof(resp) : head;
-  return dma::copy_out(Va{response}, &resp, n) ? 0 : -EFAULT;
+  return memory::dma::copy_out(Va{response}, &resp, n) ? 0 : -EFAULT;
 }
 
 int query(Call& c) {
@@ -265,7 +265,7 @@ int set_option(Call& c) {
   if (int error = find(c, cmd.id, id); error != 0) return error;
   // No option is longer than a few paths; of a longer one the beginning is enough to refuse it.
   std::vector<std::byte> value(cmd.optlen);
-  if (!dma::copy_in(value.data(), Va{cmd.optval}, value.size())) return -EFAULT;
+  if (!memory::dma::copy_in(value.data(), Va{cmd.optval}, value.size())) return -EFAULT;
   return set_option(c.s, *id, cmd, value);
 }
 

@@ -48,7 +48,7 @@ std::optional<cm::IpHeader> header_of(const Id& id) noexcept {
 
 cm::Agent* agent_of(const Id& id) {
   if (id.adapter == nullptr) return nullptr;
-  auto agent = connection_agent(id.adapter->hca, 1);
+  auto agent = hca::connection_agent(id.adapter->hca, 1);
   return agent.ok() ? *agent : nullptr;
 }
 
@@ -58,7 +58,7 @@ cm::Agent* busy_agent_of(const Id& id) {
 }
 
 int listen_on(Id& id, Adapter& a) {
-  auto agent = connection_agent(a.hca, 1);
+  auto agent = hca::connection_agent(a.hca, 1);
   if (!agent.ok()) return -agent.error().code;
   uint32_t& listeners = a.services[id.service_id];
   if (listeners == 0) {
@@ -185,7 +185,8 @@ void stop_listening(Id& id) noexcept {
     const auto at = a->services.find(id.service_id);
     if (at == a->services.end() || --at->second != 0) continue;
     a->services.erase(at);
-    if (auto agent = connection_agent(a->hca, 1); agent.ok()) (*agent)->unlisten(id.service_id);
+    if (auto agent = hca::connection_agent(a->hca, 1); agent.ok())
+      (*agent)->unlisten(id.service_id);
   }
   id.listens_on.clear();
 }

@@ -58,7 +58,8 @@ Id* make_id(State& s, File& file, uint64_t uid, rdma_ucm_port_space space, CmQpT
 uint32_t destroy_id(State& s, Id& id) {
   stop_listening(id);
   if (id.adapter != nullptr && id.comm.value() != 0) {
-    if (auto agent = connection_agent(id.adapter->hca, 1)) (*agent)->destroy(id.comm, clock_ns());
+    if (auto agent = hca::connection_agent(id.adapter->hca, 1))
+      (*agent)->destroy(id.comm, clock_ns());
   }
   drop_events(s, id);
   give_port(s, id);

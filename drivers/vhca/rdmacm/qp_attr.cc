@@ -97,7 +97,7 @@ int init_qp_attr(State&, Id& id, uint32_t state, ib_uverbs_qp_attr& a) {
     return 0;
   }
   if (state != to_init && state != to_rtr && state != to_rts) return -EINVAL;
-  auto agent = connection_agent(id.adapter->hca, 1);
+  auto agent = hca::connection_agent(id.adapter->hca, 1);
   if (!agent.ok()) return -EINVAL;
   const cm::QpStep step = state == to_init  ? cm::QpStep::init
                           : state == to_rtr ? cm::QpStep::rtr

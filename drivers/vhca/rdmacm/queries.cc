@@ -24,7 +24,7 @@ constexpr uint32_t no_index = ~0u;        // libibverbs finds devices in sysfs, 
 constexpr uint8_t hop_limit = 64;
 
 uint64_t node_guid_of(const Adapter& a) {
-  const Result<PortAttr> port = query_port(a.hca, 1);
+  const Result<PortAttr> port = hca::query_port(a.hca, 1);
   return htobe64(guid_of(port.ok() ? port->node : a.hca.config.mac));
 }
 

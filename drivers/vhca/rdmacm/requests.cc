@@ -110,7 +110,7 @@ cm::Answer request(State& s, Adapter& a, const cm::Event& e) {
   Id* listener = find_listener(s, a, e);
   if (listener == nullptr) return cm::Answer::refused;
   if (listener->backlog == 0) return cm::Answer::forgotten;
-  auto agent = connection_agent(a.hca, 1);
+  auto agent = hca::connection_agent(a.hca, 1);
   Id* id = agent.ok() ? make_request(s, a, *listener, e) : nullptr;
   if (id == nullptr) return cm::Answer::forgotten;
   (void)(*agent)->adopt(e.id, a, id->number);

@@ -25,11 +25,11 @@ uint64_t name_of(rdma_ucm_port_space space, uint16_t port) noexcept {
 }
 
 // One adapter is enough: members have the same ones.
-Wire* members() noexcept {
-  Wire* wire = nullptr;
+wire::Wire* members() noexcept {
+  wire::Wire* wire = nullptr;
   for (Adapter* a = first_adapter(); a != nullptr; a = a->next) {
     if (a->hidden.load(std::memory_order_relaxed)) continue;
-    if (Wire* w = wire_of_members(a->hca)) wire = w;
+    if (wire::Wire* w = hca::wire_of_members(a->hca)) wire = w;
   }
   return wire;
 }
@@ -42,12 +42,12 @@ PortHolder holder_of(const Id& id) noexcept {
 }
 
 MembersHeld::MembersHeld() {
-  if (Wire* wire = members()) held_ = wire->hold_notes();
+  if (wire::Wire* wire = members()) held_ = wire->hold_notes();
 }
 
 std::vector<PortHolder> holders_elsewhere(rdma_ucm_port_space space, uint16_t port) {
   std::vector<PortHolder> all;
-  Wire* wire = members();
+  wire::Wire* wire = members();
   if (wire == nullptr) return all;
   const std::vector<std::byte> notes = wire->notes_of_others(name_of(space, port));
   for (std::size_t at = 0; at + sizeof(Record) <= notes.size(); at += sizeof(Record)) {
@@ -59,7 +59,7 @@ std::vector<PortHolder> holders_elsewhere(rdma_ucm_port_space space, uint16_t po
 }
 
 void tell_members(rdma_ucm_port_space space, uint16_t port, std::span<const PortHolder> ours) {
-  Wire* wire = members();
+  wire::Wire* wire = members();
   if (wire == nullptr) return;
   std::vector<Record> records;
   for (const PortHolder& h : ours)

@@ -101,7 +101,7 @@ uint32_t random_number(State& s) noexcept {
   return static_cast<uint32_t>(s.mixed * 0x2545f4914f6cdd1du >> 32);
 }
 
-void add_adapter(Hca& hca) {
+void add_adapter(hca::Hca& hca) {
   auto* adapter = new Adapter(hca);
   // Under the list's lock of who makes adapters: one comes at a time.
   adapter->next = first_adapter();
@@ -111,7 +111,7 @@ void add_adapter(Hca& hca) {
   listen_too(*all, *adapter);
 }
 
-void hide_adapter(Hca& hca) noexcept {
+void hide_adapter(hca::Hca& hca) noexcept {
   for (Adapter* a = first_adapter(); a != nullptr; a = a->next) {
     if (&a->hca == &hca) a->hidden.store(true, std::memory_order_relaxed);
   }

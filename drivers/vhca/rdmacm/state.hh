@@ -69,13 +69,13 @@ struct Id;
 
 // An adapter, who hears what its connection manager has to say, and whose turns move the ids that
 // wait for an address.
-class Adapter final : public cm::Observer, public TurnGuest {
+class Adapter final : public cm::Observer, public hca::TurnGuest {
  public:
-  explicit Adapter(Hca& h) noexcept : hca(h) {}
+  explicit Adapter(hca::Hca& h) noexcept : hca(h) {}
   cm::Answer on_event(const cm::Event&) noexcept override;
   std::size_t turn(uint64_t now) noexcept override;
 
-  Hca& hca;
+  hca::Hca& hca;
   Adapter* next = nullptr;
   std::atomic<bool> hidden{false};
   // When an id of this adapter looks for its peer's address again.

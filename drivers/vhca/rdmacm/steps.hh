@@ -27,7 +27,7 @@ cm::Route route_of(const Id&) noexcept;
 // Path MTU of the id's device: enum ib_mtu, 1 to 5.
 uint8_t path_mtu_of(const Adapter&);
 // The entry of the port's GID table; 0 where it is none.
-uint8_t gid_index_of(const Hca&, const Gid&) noexcept;
+uint8_t gid_index_of(const hca::Hca&, const Gid&) noexcept;
 
 // ports.cc: cma_get_port(). A listener checks its port once more.
 int take_port(State&, Id&);

@@ -8,7 +8,7 @@
 
 #include "vhca/tpt/aes_vector.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -186,4 +186,4 @@ void XtsUnit::run_last(std::byte* data, std::size_t bytes, bool forward) noexcep
   one(*key_, data, load(forward ? &second : &first), forward);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

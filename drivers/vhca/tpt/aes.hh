@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 inline constexpr std::size_t aes_block = 16;
 using AesBlock = std::array<uint8_t, aes_block>;
@@ -53,4 +53,4 @@ class XtsUnit {
   AesBlock tweak_{};
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace kilim::vhca::aes {
+namespace kilim::vhca::tpt::aes {
 
 #if defined(__x86_64__)
 
@@ -89,4 +89,4 @@ void run(const XtsKey&, AesBlock&, std::byte*, std::size_t, bool) noexcept {}
 
 #endif
 
-}  // namespace kilim::vhca::aes
+}  // namespace kilim::vhca::tpt::aes

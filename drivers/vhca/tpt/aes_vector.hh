@@ -4,7 +4,7 @@
 
 #include "vhca/tpt/aes.hh"
 
-namespace kilim::vhca::aes {
+namespace kilim::vhca::tpt::aes {
 
 using Vector [[gnu::vector_size(16)]] = uint8_t;
 
@@ -13,4 +13,4 @@ bool have_instructions() noexcept;
 void run(const XtsKey&, AesBlock& tweak, std::byte* data, std::size_t blocks,
          bool encrypt) noexcept;
 
-}  // namespace kilim::vhca::aes
+}  // namespace kilim::vhca::tpt::aes

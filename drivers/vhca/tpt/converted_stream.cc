@@ -3,7 +3,7 @@
 // client memory only by the guarded copy.
 #include "vhca/tpt/converted_stream.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // NOLINTNEXTLINE(readability-function-size): five parameters
 bool ConvertedStream::open(const Translator& t, const Segment& s, const Access& need, bool reading,
@@ -55,4 +55,4 @@ bool ConvertedStream::write(std::byte* from, uint64_t bytes) noexcept {
                        }});
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -10,7 +10,7 @@
 #include "vhca/tpt/key_memory.hh"
 #include "vhca/tpt/signature_stream.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class ConvertedStream {
  public:
@@ -34,4 +34,4 @@ class ConvertedStream {
   KeyMemory memory_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

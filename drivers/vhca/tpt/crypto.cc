@@ -8,7 +8,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "kilim/prm/crypto_seg.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -95,4 +95,4 @@ bool tag_fits(std::span<const std::byte> bytes, const Dek& dek) noexcept {
   return !dek.has_tag || std::memcmp(b.keytag, dek.tag.data(), sizeof b.keytag) == 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -15,7 +15,7 @@
 #include "vhca/core/profile.hh"
 #include "vhca/tpt/aes.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // A data encryption key, made by CREATE_GENERAL_OBJECT.
 struct Dek {
@@ -82,4 +82,4 @@ const char* decode_crypto_bsf(std::span<const std::byte> bsf, CryptoBsfForm, con
 // Whether the BSF names the tag that the object has.
 bool tag_fits(std::span<const std::byte> bsf, const Dek&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 void CryptoStage::open(const Crypto& c, const XtsKey& keys, uint64_t place, bool encrypt) noexcept {
   crypto_ = &c;
@@ -100,4 +100,4 @@ bool CryptoStage::write(Crypto& c, std::byte* from, uint64_t bytes, Below below)
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

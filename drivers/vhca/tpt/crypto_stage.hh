@@ -10,7 +10,7 @@
 
 #include "vhca/tpt/crypto.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class CryptoStage {
  public:
@@ -46,4 +46,4 @@ class CryptoStage {
   uint32_t ready_at_ = 0, ready_end_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

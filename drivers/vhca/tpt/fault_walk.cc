@@ -6,7 +6,7 @@
 
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -100,4 +100,4 @@ Verdict FaultWalk::bring_in(const Mkey& m, uint32_t key, uint64_t address,
   return {};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -11,7 +11,7 @@
 #include "vhca/tpt/paging.hh"
 #include "vhca/tpt/translate.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 struct Translator;
 
@@ -48,4 +48,4 @@ class FaultWalk {
   std::array<Frame, walk_depth> frames_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

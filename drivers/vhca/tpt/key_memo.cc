@@ -6,14 +6,14 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/tpt/list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
 // `m` lets its user in, whose rights are not looked at. False: it is another kind.
 bool remember(const Mkey& m, KeyMemo& memo) noexcept {
   if (m.mode != KeyMode::direct || m.length64 || m.paged != nullptr) return false;
-  if (!dma::in_client_range(Va{m.va}, m.len)) return false;
+  if (!memory::dma::in_client_range(Va{m.va}, m.len)) return false;
   memo = {m.key, m.rights, m.start, m.len, m.va};
   return true;
 }
@@ -169,4 +169,4 @@ uint64_t find_direct(const Translator& t, const KeyRange& r, KeyMemo& memo) noex
   return fits ? memo.va + offset : 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -11,7 +11,7 @@
 
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 struct KeyMemo {
   uint32_t key = 0;
@@ -97,4 +97,4 @@ bool next_pinned(const KeyTable&, PinnedRange&) noexcept;
 // The client address of a range of a direct key; 0: the general way knows more.
 uint64_t find_direct(const Translator&, const KeyRange&, KeyMemo&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 void KeyMemory::open(const Translator& t, Mkey& key, Signature::Range range,
                      const Use& use) noexcept {
@@ -97,4 +97,4 @@ bool KeyMemory::copy(std::byte* adapter, uint64_t bytes, bool in) noexcept {
   return ok;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

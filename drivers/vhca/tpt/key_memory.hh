@@ -9,7 +9,7 @@
 #include "vhca/tpt/crypto_stage.hh"
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class KeyMemory {
  public:
@@ -43,4 +43,4 @@ class KeyMemory {
   uint64_t place_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

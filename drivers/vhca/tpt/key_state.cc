@@ -7,7 +7,7 @@
 
 #include "vhca/tpt/protection.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -104,4 +104,4 @@ Verdict check_state(const Mkey& m, KeyOp op) noexcept {
   return m.free ? r.if_free : r.if_valid;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

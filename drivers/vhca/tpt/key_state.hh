@@ -9,7 +9,7 @@
 #include "vhca/core/verdict.hh"
 #include "vhca/tpt/mkey.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // What a key was made for.
 enum class KeyKind : uint8_t {
@@ -43,4 +43,4 @@ const KeyRule& key_rule(KeyKind, KeyOp) noexcept;
 // Whether the key's state allows it.
 Verdict check_state(const Mkey&, KeyOp) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

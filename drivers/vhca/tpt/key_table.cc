@@ -16,7 +16,7 @@
 #include "vhca/tpt/list.hh"
 #include "vhca/tpt/mkey_check.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -157,4 +157,4 @@ bool KeyTable::uses(Pdn pd) const noexcept {
   return found;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

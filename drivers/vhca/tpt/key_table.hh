@@ -13,7 +13,7 @@
 #include "vhca/core/profile.hh"
 #include "vhca/tpt/mkey.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class KeyTable {
  public:
@@ -94,4 +94,4 @@ class KeyTable {
   mutable Mkey null_;  // as Walk's frames have it; never changes
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -8,7 +8,7 @@
 
 #include "kilim/detail/base/units.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -144,4 +144,4 @@ const char* list_objection(const Mkey& m, std::span<const std::byte> octowords, 
   return nullptr;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

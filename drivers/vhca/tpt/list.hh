@@ -11,7 +11,7 @@
 #include "vhca/core/profile.hh"
 #include "vhca/tpt/mkey.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // Sets the fields of Mkey that follow from the list.
 void compile_list(Mkey&) noexcept;
@@ -33,4 +33,4 @@ bool find_in_list(Mkey&, uint64_t at, ListPlace&) noexcept;
 const char* list_objection(const Mkey&, std::span<const std::byte> octowords, uint64_t first,
                            uint32_t total, const Profile&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

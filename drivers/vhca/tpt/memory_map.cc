@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -73,4 +73,4 @@ bool find_mapping(uint64_t va, PageRange& mapping, MappingKind& kind) noexcept {
   return false;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -7,7 +7,7 @@
 
 #include "vhca/tpt/page_table.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // What /proc/self/maps says of a mapping besides where it lies.
 struct MappingKind {
@@ -18,4 +18,4 @@ struct MappingKind {
 bool find_mapping(uint64_t va, PageRange& mapping) noexcept;
 bool find_mapping(uint64_t va, PageRange& mapping, MappingKind& kind) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -13,7 +13,7 @@
 #include "vhca/tpt/paged_region.hh"
 #include "vhca/tpt/signature.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // One list entry's place in the key's address space, in host order: made from the raw list when the
 // list is first walked after a change.
@@ -100,4 +100,4 @@ struct Mkey {
   }
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -10,7 +10,7 @@
 #include "kilim/prm/umr_seg.hh"
 #include "vhca/tpt/list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -118,4 +118,4 @@ const char* mkey_objection(const prm::Mkc& c, std::span<const std::byte> list,
   return !ksm && falls_short(c, list) ? "the key is longer than its own list" : nullptr;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

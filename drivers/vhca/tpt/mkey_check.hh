@@ -9,10 +9,10 @@
 #include "kilim/prm/mkc.hh"
 #include "vhca/core/profile.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // Null: nothing to object to. `list`: the key's first entries, which come with the command.
 const char* mkey_objection(const prm::Mkc&, std::span<const std::byte> list,
                            const Profile&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

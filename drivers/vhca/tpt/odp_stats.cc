@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 const char* odp_counter_name(OdpCounter c) noexcept {
   static constexpr const char* names[] = {
@@ -61,4 +61,4 @@ void OdpStats::change(OdpCounter c, uint64_t by) noexcept {
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

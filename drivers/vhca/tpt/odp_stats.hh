@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 enum class OdpCounter : uint8_t {
   // The standard set.
@@ -70,4 +70,4 @@ class OdpStats {
   std::array<char*, odp_counters> texts_{};
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

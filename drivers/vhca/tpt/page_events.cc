@@ -20,7 +20,7 @@
 #include "vhca/memory/valgrind.hh"
 #include "vhca/tpt/memory_map.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 pthread_mutex_t PageLock::mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -174,7 +174,7 @@ bool start_thread() noexcept {
 
 // Null, or what is missing.
 const char* start() noexcept {
-  if (under_valgrind()) return "one thread runs at a time here";
+  if (memory::under_valgrind()) return "one thread runs at a time here";
   const int fd = open_descriptor();
   if (fd < 0) return "userfaultfd is refused";
   uffdio_api api{};
@@ -275,4 +275,4 @@ void after_fork_in_child() noexcept {
 
 }  // namespace page_events
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -12,7 +12,7 @@
 
 #include "vhca/tpt/page_table.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // The one lock of all page tables of this process.
 class PageLock {
@@ -69,4 +69,4 @@ void after_fork_in_child() noexcept;
 
 }  // namespace page_events
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

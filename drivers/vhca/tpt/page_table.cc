@@ -8,7 +8,7 @@
 
 #include "vhca/tpt/page_events.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 PageTable::PageTable(PageRange range) : range_(range), parts_(part_of(range.end - 1) + 1) {
   part_ = static_cast<uint8_t**>(std::calloc(parts_, sizeof(uint8_t*)));
@@ -74,4 +74,4 @@ uint64_t PageTable::clear(const PageRange& r) noexcept {
   return went;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // Pages of client memory, from the one of `start` up to the one before `end`.
 struct PageRange {
@@ -73,4 +73,4 @@ class PageTable {
   uint8_t** part_ = nullptr;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -7,7 +7,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/tpt/paging.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -23,7 +23,8 @@ Verdict gone(const Piece& p) noexcept {
 bool readable(const Piece& p) noexcept {
   std::byte sink[512];
   for (uint64_t done = 0; done < p.bytes; done += sizeof(sink)) {
-    if (!dma::copy_in(sink, Va{p.va + done}, std::min<uint64_t>(p.bytes - done, sizeof(sink))))
+    if (!memory::dma::copy_in(sink, Va{p.va + done},
+                              std::min<uint64_t>(p.bytes - done, sizeof(sink))))
       return false;
   }
   return true;
@@ -55,7 +56,7 @@ PagedResult copy_paged(const PagedCopy& c) noexcept {
       const PageLock lock;
       if (!is_there(source, false)) return {protection::page, {}};
       if (!is_there(target, true)) return {{}, protection::page};
-      copied = dma::copy(Va{target.va}, Va{source.va}, n);
+      copied = memory::dma::copy(Va{target.va}, Va{source.va}, n);
     }
     if (!copied && !readable(source)) return {gone(source), {}};
     if (!copied) return {{}, gone(target)};
@@ -64,4 +65,4 @@ PagedResult copy_paged(const PagedCopy& c) noexcept {
   return {};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -9,7 +9,7 @@
 #include "vhca/tpt/page_events.hh"
 #include "vhca/tpt/translate.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 struct PagedCopy {
   Piece source, target;  // of the same length; at least one is paged
@@ -38,4 +38,4 @@ bool with_page(const Piece& word, Op op) noexcept {
   return false;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

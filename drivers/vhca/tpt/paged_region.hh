@@ -9,7 +9,7 @@
 #include "vhca/tpt/page_events.hh"
 #include "vhca/tpt/page_table.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class Paging;
 
@@ -42,4 +42,4 @@ struct PagedRegion final : WatchedRange {
   bool disturbed = false;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

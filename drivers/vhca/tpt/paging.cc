@@ -13,7 +13,7 @@
 #include "vhca/memory/probe.hh"
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -31,8 +31,8 @@ PageRange range_of(const PagedRegion::Shape& s) noexcept {
 int touch(const PageRange& r, bool write) noexcept {
   Va at{r.start};
   uint64_t bytes = r.end - r.start;
-  if (probe_range(at, bytes, write) == 0) return 0;
-  return write && probe_range(at, bytes, false) == 0 ? -EPERM : -EFAULT;
+  if (memory::probe_range(at, bytes, write) == 0) return 0;
+  return write && memory::probe_range(at, bytes, false) == 0 ? -EPERM : -EFAULT;
 }
 
 // Advice is in bounds up to the end of the region's last page (mlx5_ib, odp.c, pagefault_mr(), and
@@ -250,4 +250,4 @@ std::size_t Paging::serve_deferred() noexcept {
   return 1;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

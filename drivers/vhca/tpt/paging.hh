@@ -17,8 +17,11 @@
 #include "vhca/tpt/translate.hh"
 
 namespace kilim::vhca {
-
 class Journal;
+}  // namespace kilim::vhca
+
+namespace kilim::vhca::tpt {
+
 struct Segment;
 
 class Paging {
@@ -100,4 +103,4 @@ class Paging {
   std::atomic<bool> news_{false};
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -16,7 +16,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/tpt/memory_map.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -67,7 +67,7 @@ bool write_alias(uint64_t to, const void* from, uint64_t bytes, uint64_t unit) n
   if (at == -1) return false;
   // A file that was opened to be read alone, or is sealed, may not be written by a card either.
   const bool done = ::syscall(SYS_mprotect, at, unit, PROT_READ | PROT_WRITE) == 0 &&
-                    dma::copy_out(Va{static_cast<uint64_t>(at) + (to - page)}, from, bytes);
+                    memory::dma::copy_out(Va{static_cast<uint64_t>(at) + (to - page)}, from, bytes);
   ::syscall(SYS_munmap, at, unit);
   return done;
 }
@@ -82,8 +82,8 @@ bool write_shared(uint64_t to, const void* from, uint64_t bytes) noexcept {
 }  // namespace
 
 bool read_pinned(void* to, uint64_t from, uint64_t bytes) noexcept {
-  if (dma::copy_in(to, Va{from}, bytes)) return true;
-  if (!dma::in_client_range(Va{from}, bytes)) return false;
+  if (memory::dma::copy_in(to, Va{from}, bytes)) return true;
+  if (!memory::dma::in_client_range(Va{from}, bytes)) return false;
   if (ProcessMemory().read(to, from, bytes)) return true;
   MappingKind kind;
   PageRange around;
@@ -93,8 +93,8 @@ bool read_pinned(void* to, uint64_t from, uint64_t bytes) noexcept {
 
 // Code that was mapped where a region was is not written: the region is gone, as lint tells.
 bool write_pinned(uint64_t to, const void* from, uint64_t bytes) noexcept {
-  if (dma::copy_out(Va{to}, from, bytes)) return true;
-  if (!dma::in_client_range(Va{to}, bytes)) return false;
+  if (memory::dma::copy_out(Va{to}, from, bytes)) return true;
+  if (!memory::dma::in_client_range(Va{to}, bytes)) return false;
   const auto* bytes_left = static_cast<const std::byte*>(from);
   while (bytes > 0) {
     const uint64_t n = in_page(to, bytes);
@@ -128,4 +128,4 @@ bool copy_pinned_slowly(uint64_t to, uint64_t from, uint64_t bytes, bool& from_i
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

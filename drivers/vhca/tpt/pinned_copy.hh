@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // Copy within one region like dma::copy_in() and dma::copy_out(). False: the memory is not mapped,
 // or the kernel does not allow it, which is said once.
@@ -28,4 +28,4 @@ bool change_pinned_word(uint64_t va, uint64_t& old, Change change) noexcept {
   return write_pinned(va, &value, sizeof(value));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

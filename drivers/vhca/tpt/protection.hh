@@ -6,7 +6,7 @@
 
 #include "vhca/core/verdict.hh"
 
-namespace kilim::vhca::protection {
+namespace kilim::vhca::tpt::protection {
 
 constexpr Verdict error(const char* why, uint8_t cause = hardware::unknown) noexcept {
   return {prm::Syndrome::local_prot, cause, why};
@@ -36,4 +36,4 @@ inline constexpr Verdict signature = error("a signed key cannot be used so");
 inline constexpr Verdict crypto = error("an encrypted key cannot be used so");
 inline constexpr Verdict crypto_begin = error("data arrive from within a block of a data unit on");
 
-}  // namespace kilim::vhca::protection
+}  // namespace kilim::vhca::tpt::protection

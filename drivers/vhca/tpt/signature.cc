@@ -9,7 +9,7 @@
 #include "kilim/prm/crypto_seg.hh"
 #include "kilim/prm/umr_seg.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -169,4 +169,4 @@ const char* decode_bsf(std::span<const std::byte> bytes, BesideBsf beside, const
   return nullptr;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -13,7 +13,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "vhca/core/profile.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // The value with which a signature begins: set by SET_PSV, named by a BSF.
 struct Psv {
@@ -120,4 +120,4 @@ struct SignErrors {
   SignError list[most];
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

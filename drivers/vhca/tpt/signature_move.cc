@@ -7,7 +7,7 @@
 
 #include "vhca/tpt/converted_stream.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -104,4 +104,4 @@ void move_signed(const Translator& t, const SegmentList& from, const SegmentList
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

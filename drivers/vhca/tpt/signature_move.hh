@@ -6,11 +6,11 @@
 
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 // Moves bytes for move_bytes(), which has checked both lists and brought their pages in. Wrong
 // signatures do not stop it: they go to the key table's list of errors.
 void move_signed(const Translator&, const SegmentList& from, const SegmentList& to, uint64_t bytes,
                  Transfer&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

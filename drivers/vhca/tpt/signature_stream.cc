@@ -8,7 +8,7 @@
 
 #include "kilim/prm/bsf_seg.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 void SignedStream::Side::begin(uint64_t block) noexcept {
   index = block;
@@ -213,4 +213,4 @@ bool SignedStream::write(std::byte* from, uint64_t bytes) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

@@ -11,7 +11,7 @@
 #include "vhca/tpt/signature_value.hh"
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class SignedStream {
  public:
@@ -70,4 +70,4 @@ class SignedStream {
   KeyMemory memory_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

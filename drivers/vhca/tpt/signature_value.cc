@@ -8,7 +8,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -147,4 +147,4 @@ uint64_t spread_mask(uint8_t mask) noexcept {
   return bits;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

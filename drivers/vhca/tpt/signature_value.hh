@@ -9,7 +9,7 @@
 
 #include "vhca/tpt/signature.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class RunningSum {
  public:
@@ -36,4 +36,4 @@ uint64_t seed_of(const SignDomain&, const Psv&, uint64_t index) noexcept;
 // Bytes of a mask as bits of the value.
 uint64_t spread_mask(uint8_t mask) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

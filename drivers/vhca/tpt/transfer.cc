@@ -13,7 +13,7 @@
 #include "vhca/tpt/pinned_copy.hh"
 #include "vhca/tpt/signature_move.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -171,7 +171,7 @@ class Pieces {
 };
 
 bool copy_pinned(uint64_t to, uint64_t from, uint64_t bytes, Transfer& result) noexcept {
-  if (dma::copy(Va{to}, Va{from}, bytes)) return true;
+  if (memory::dma::copy(Va{to}, Va{from}, bytes)) return true;
   bool from_is_there = true;
   if (copy_pinned_slowly(to, from, bytes, from_is_there)) return true;
   (from_is_there ? result.target : result.source) = protection::gone;
@@ -284,4 +284,4 @@ Transfer scatter_bytes(const Translator& t, const std::byte* from, uint64_t byte
   return move_bytes(t, SegmentList{{&mine, 1}, {}}, to, bytes);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

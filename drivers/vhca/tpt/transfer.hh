@@ -9,7 +9,7 @@
 
 #include "vhca/tpt/translate.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 class Paging;
 
@@ -64,4 +64,4 @@ Transfer gather_bytes(const Translator&, const SegmentList& from, std::byte* to,
 Transfer scatter_bytes(const Translator&, const std::byte* from, uint64_t bytes,
                        const SegmentList& to) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

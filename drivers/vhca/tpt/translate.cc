@@ -8,7 +8,7 @@
 #include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -179,4 +179,4 @@ Verdict check_range(const KeyTable& keys, uint8_t max_indirection, uint32_t key,
   return walk.denied();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

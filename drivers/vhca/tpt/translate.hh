@@ -11,7 +11,7 @@
 #include "vhca/tpt/key_table.hh"
 #include "vhca/tpt/protection.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 struct Access {
   Pdn pd;
@@ -88,4 +88,4 @@ class Walk {
 Verdict check_range(const KeyTable& keys, uint8_t max_indirection, uint32_t key, uint64_t address,
                     uint64_t bytes, const Access& need) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

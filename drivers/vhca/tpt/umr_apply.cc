@@ -14,7 +14,7 @@
 #include "vhca/tpt/key_state.hh"
 #include "vhca/tpt/list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 namespace {
 
@@ -301,4 +301,4 @@ Verdict invalidate_key(const KeyTable& keys, uint32_t key, Pdn pd, uint32_t qpn,
   return {};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

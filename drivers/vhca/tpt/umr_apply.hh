@@ -12,7 +12,7 @@
 #include "vhca/core/verdict.hh"
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::tpt {
 
 struct UmrRequest {
   uint32_t key = 0;                 // of the control segment
@@ -38,4 +38,4 @@ Verdict umr_apply(const KeyTable&, const Translator&, const Profile&, const UmrR
 enum class Invalidator : uint8_t { owner, peer };
 Verdict invalidate_key(const KeyTable&, uint32_t key, Pdn pd, uint32_t qpn, Invalidator) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::tpt

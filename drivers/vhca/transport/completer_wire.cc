@@ -15,19 +15,19 @@
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
 using prm::Syndrome;
 
-bool runs(const Qp& qp) noexcept {
+bool runs(const wq::Qp& qp) noexcept {
   return qp.state == QpState::rts || qp.state == QpState::sqd;
 }
 
 // All before `psn` has arrived there. False: an answer before it is missing.
-bool acknowledge(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
-  RcWire& w = *qp.rc;
+bool acknowledge(RoceLink& link, wq::Qp& qp, uint32_t psn) noexcept {
+  wq::RcWire& w = *qp.rc;
   uint32_t before = w.una_psn;
   while (runs(qp) && w.count > 0 && !w.at(0).answered()) {
     uint32_t end = roce::psn_add(w.at(0).first_psn, w.at(0).packets);
@@ -42,8 +42,8 @@ bool acknowledge(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
   return w.count == 0 || psn == w.una_psn;
 }
 
-void handle_rnr_nak(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
-  RcWire& w = *qp.rc;
+void handle_rnr_nak(RoceLink& link, wq::Qp& qp, uint8_t timer) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (w.rnr_left == 0)
     return fail_oldest(link, qp, {Syndrome::rnr_retry_exc, "receiver not ready"});
   if (w.rnr_left != 7) w.rnr_left--;
@@ -55,7 +55,7 @@ void handle_rnr_nak(RoceLink& link, Qp& qp, uint8_t timer) noexcept {
   link.timed.push(qp);
 }
 
-void handle_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
+void handle_nak(RoceLink& link, wq::Qp& qp, uint8_t code) noexcept {
   using roce::aeth::Nak;
   switch (static_cast<Nak>(code)) {
     case Nak::sequence:
@@ -69,7 +69,7 @@ void handle_nak(RoceLink& link, Qp& qp, uint8_t code) noexcept {
   }
 }
 
-void handle_ack(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+void handle_ack(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   bool ack = p.ack_kind == roce::aeth::ack;
   bool all = acknowledge(link, qp, ack ? roce::psn_add(p.psn, 1) : p.psn);
   if (!runs(qp)) return;
@@ -80,17 +80,17 @@ void handle_ack(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 }
 
 // Bytes of an answer go to the message's own memory; false: refused, the queue is in error.
-bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
+bool scatter(RoceLink& link, wq::Qp& qp, const wq::RcMessage& m, uint64_t offset,
              std::span<const std::byte> bytes) noexcept {
   RequestData ask;
   SubList part;
   if (!reread(link, qp, m, ask)) return false;
   if (bytes.empty()) return true;
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes.size(), part);
-  SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
-  Transfer t;
-  if (whole) t = scatter_bytes(link.context->translator, bytes.data(), bytes.size(), to);
-  report_sent_errors(*link.context, qp);
+  tpt::SegmentList to{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
+  tpt::Transfer t;
+  if (whole) t = tpt::scatter_bytes(link.context->translator, bytes.data(), bytes.size(), to);
+  wq::report_sent_errors(*link.context, qp);
   if (whole && t.ok()) {
     link.context->journal->translated(part.segments[0].key, t.pieces, bytes.size());
     return true;
@@ -106,14 +106,14 @@ bool scatter(RoceLink& link, Qp& qp, const RcMessage& m, uint64_t offset,
   return false;
 }
 
-void handle_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+void handle_answer(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   acknowledge(link, qp, p.psn);
   if (!runs(qp) || w.count == 0) return;
   if (p.psn != w.una_psn || !w.at(0).answered()) return go_back(link, qp, false);
-  RcMessage m = w.at(0);
+  wq::RcMessage m = w.at(0);
   bool atomic = p.op == roce::Op::atomic_acknowledge;
-  if (atomic != (m.kind == RcMessage::Kind::atomic))
+  if (atomic != (m.kind == wq::RcMessage::Kind::atomic))
     return fail_oldest(link, qp, {Syndrome::bad_resp, "an answer of another kind"});
   uint32_t mtu = mtu_bytes(qp);
   uint32_t index = roce::psn_distance(m.first_psn, p.psn);
@@ -122,9 +122,9 @@ void handle_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (atomic) bytes = std::as_bytes(std::span(&p.original, 1));
   if (bytes.size() != (atomic ? 8 : std::min<uint64_t>(mtu, m.bytes - offset)))
     return fail_oldest(link, qp, {Syndrome::bad_resp, "an answer of another length"});
-  bool in_entry = answered_in_entry(qp, m.signaled, m.bytes);
+  bool in_entry = wq::answered_in_entry(qp, m.signaled, m.bytes);
   if (in_entry)
-    fill_entry(*link.context, bytes);
+    wq::fill_entry(*link.context, bytes);
   else if (!scatter(link, qp, m, offset, bytes))
     return;
   w.una_psn = roce::psn_add(w.una_psn, 1);
@@ -135,10 +135,10 @@ void handle_answer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 
 }  // namespace
 
-void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
-  RcWire& w = *qp.rc;
-  RcMessage m = w.at(0);
-  w.head = (w.head + 1) % RcWire::messages;
+void complete_oldest(RoceLink& link, wq::Qp& qp, bool in_entry) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::RcMessage m = w.at(0);
+  w.head = (w.head + 1) % wq::RcWire::messages;
   w.count--;
   w.answers_open = static_cast<uint8_t>(w.answers_open - m.answered());
   w.una_psn = roce::psn_add(m.first_psn, m.packets);
@@ -149,15 +149,15 @@ void complete_oldest(RoceLink& link, Qp& qp, bool in_entry) noexcept {
   qp.retrying = w.count > 0 || (weak && !qp.weak->empty());
   if (m.rendezvous) return rendezvous_answered(*link.context, qp);
   auto bytes = static_cast<uint32_t>(m.answered() ? m.bytes : 0);
-  if (m.signaled && w.count == 0 && take_posted_nops(*link.context, qp)) w.next_ci = qp.sq.ci;
+  if (m.signaled && w.count == 0 && wq::take_posted_nops(*link.context, qp)) w.next_ci = qp.sq.ci;
   if (m.signaled &&
-      !complete_send(*link.context, qp, {m.opcode, m.sq_index, bytes, in_entry, m.event}))
-    fatal_qp(*link.context, qp, "the CQ of a send queue is in error");
-  if (qp.draining && w.count == 0) stop_drained(*link.context, qp);
+      !wq::complete_send(*link.context, qp, {m.opcode, m.sq_index, bytes, in_entry, m.event}))
+    wq::fatal_qp(*link.context, qp, "the CQ of a send queue is in error");
+  if (qp.draining && w.count == 0) wq::stop_drained(*link.context, qp);
 }
 
-void handle_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+void handle_response(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (!runs(qp) || w.count == 0) return;
   // Old ones that come late or twice, and those for what was never sent.
   if (w.packets_to(p.psn) >= w.packets_to(w.sent_psn)) return;
@@ -168,4 +168,4 @@ void handle_response(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (runs(qp)) link.ready->push(qp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -5,10 +5,10 @@
 
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // The oldest message is done.
-void complete_oldest(RoceLink&, Qp&, bool in_entry = false) noexcept;
-void handle_response(RoceLink&, Qp&, const RocePacket&) noexcept;
+void complete_oldest(RoceLink&, wq::Qp&, bool in_entry = false) noexcept;
+void handle_response(RoceLink&, wq::Qp&, const RocePacket&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -20,7 +20,7 @@
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/recv.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -41,13 +41,13 @@ struct Datagram {
   uint32_t imm_raw;
   bool solicited;
   uint64_t bytes;
-  SegmentList content;  // the header, then the sender's data
-  bool grh = true;      // false: the header's place is empty
-  uint16_t slid = 0;    // InfiniBand
+  tpt::SegmentList content;  // the header, then the sender's data
+  bool grh = true;           // false: the header's place is empty
+  uint16_t slid = 0;         // InfiniBand
   uint8_t sl = 0;
 };
 
-bool has_imm(const SendWqe& wqe) noexcept {
+bool has_imm(const wq::SendWqe& wqe) noexcept {
   return wqe.opcode == static_cast<uint8_t>(Opcode::send_imm);
 }
 
@@ -63,18 +63,18 @@ constexpr std::size_t ipv4_header_at = 20;
 prm::GrhSeg ipv4_header_of(const prm::AvSeg& to, const Gid& own, uint32_t udp_payload) noexcept {
   prm::GrhSeg h{};
   const std::span<std::byte> ip = std::as_writable_bytes(std::span(&h, 1)).subspan(ipv4_header_at);
-  put_be<uint16_t>(ip, 0, static_cast<uint16_t>(0x4500 | to.tclass));
-  put_be<uint16_t>(ip, 2, static_cast<uint16_t>(ip.size() + udp_payload));
-  put_be<uint16_t>(ip, 6, 0x4000);  // not to be cut
-  put_be<uint16_t>(ip, 8, static_cast<uint16_t>(to.hop_limit << 8 | next_is_udp));
+  wire::put_be<uint16_t>(ip, 0, static_cast<uint16_t>(0x4500 | to.tclass));
+  wire::put_be<uint16_t>(ip, 2, static_cast<uint16_t>(ip.size() + udp_payload));
+  wire::put_be<uint16_t>(ip, 6, 0x4000);  // not to be cut
+  wire::put_be<uint16_t>(ip, 8, static_cast<uint16_t>(to.hop_limit << 8 | next_is_udp));
   std::memcpy(ip.data() + 12, own.data() + 12, 4);
   std::memcpy(ip.data() + 16, to.rgid + 12, 4);
-  const auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(0, ip)));
+  const auto sum = static_cast<uint16_t>(~wire::fold_sum(wire::add_to_sum(0, ip)));
   std::memcpy(ip.data() + 10, &sum, sizeof(sum));
   return h;
 }
 
-prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, uint64_t bytes,
+prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const wq::SendWqe& wqe, uint64_t bytes,
                       bool roce) {
   uint32_t imm = has_imm(wqe) ? 4 : 0;
   uint32_t padded = round_up(static_cast<uint32_t>(bytes), 4);
@@ -91,30 +91,31 @@ prm::GrhSeg header_of(const prm::AvSeg& to, const Gid& own, const SendWqe& wqe, 
   return h;
 }
 
-bool receives(const Qp& qp, uint32_t qkey) noexcept {
+bool receives(const wq::Qp& qp, uint32_t qkey) noexcept {
   return qp.type == QpType::ud && answers(qp) && qp.attr.qkey == qkey;
 }
 
-void deliver(EngineContext& context, Qp& qp, const Datagram& d) noexcept {
+void deliver(wq::EngineContext& context, wq::Qp& qp, const Datagram& d) noexcept {
   if (!receives(qp, d.qkey)) return;
-  RecvWqe wqe;
-  RecvTake take = peek_recv(context, qp, wqe);
-  if (take == RecvTake::fault) return fatal_qp(context, qp, "the receive ring is gone");
-  if (take == RecvTake::refused) return fail_refused_recv(context, qp, wqe.index);
-  if (take == RecvTake::empty) return;
+  wq::RecvWqe wqe;
+  wq::RecvTake take = wq::peek_recv(context, qp, wqe);
+  if (take == wq::RecvTake::fault) return wq::fatal_qp(context, qp, "the receive ring is gone");
+  if (take == wq::RecvTake::refused) return wq::fail_refused_recv(context, qp, wqe.index);
+  if (take == wq::RecvTake::empty) return;
   uint64_t bytes = sizeof(prm::GrhSeg) + d.bytes;
   if (bytes > wqe.room) {
-    note_too_long(context, qp, bytes);
-    return fail_recv(context, qp, wqe.index,
-                     {Syndrome::local_length, "datagram and header longer than the receive WQE"});
+    wq::note_too_long(context, qp, bytes);
+    return wq::fail_recv(
+        context, qp, wqe.index,
+        {Syndrome::local_length, "datagram and header longer than the receive WQE"});
   }
-  SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = move_bytes(context.translator, d.content, to, bytes);
+  tpt::SegmentList to{{wqe.segments.data(), wqe.count}, wq::recv_access(qp)};
+  tpt::Transfer t = tpt::move_bytes(context.translator, d.content, to, bytes);
   if (!t.source.ok()) return;  // checked before; the sender took its memory away meanwhile
-  if (!t.target.ok()) return fail_recv(context, qp, wqe.index, t.target);
+  if (!t.target.ok()) return wq::fail_recv(context, qp, wqe.index, t.target);
   if (wqe.count > 0) context.journal->translated(wqe.segments[0].key, t.pieces, bytes);
-  consume_recv(context, qp);
-  RecvCompletion done;
+  wq::consume_recv(context, qp);
+  wq::RecvCompletion done;
   done.op = d.has_imm ? prm::CqeOpcode::resp_send_imm : prm::CqeOpcode::resp_send;
   done.wqe_index = wqe.index;
   done.bytes = static_cast<uint32_t>(bytes);
@@ -124,14 +125,14 @@ void deliver(EngineContext& context, Qp& qp, const Datagram& d) noexcept {
   done.grh = d.grh;
   done.slid = d.slid;
   done.sl = d.sl;
-  if (!complete_recv(context, qp, done))
-    fatal_qp(context, qp, "the CQ of a receive queue is in error");
+  if (!wq::complete_recv(context, qp, done))
+    wq::fatal_qp(context, qp, "the CQ of a receive queue is in error");
 }
 
 // To all members on this adapter but a sender that does not want its own; false: there is none.
 // `from`: null where the datagram comes from the wire.
 bool deliver_to_group(RoceLink& link, const Gid& gid, const Datagram& d,
-                      const Qp* from = nullptr) noexcept {
+                      const wq::Qp* from = nullptr) noexcept {
   bool any = false;
   for (const GroupMember& m : link.groups) {
     if (m.gid != gid || (m.qp == from && from->spec.block_self_multicast)) continue;
@@ -142,9 +143,9 @@ bool deliver_to_group(RoceLink& link, const Gid& gid, const Datagram& d,
 }
 
 // Puts it on the queue's wire, if there is one; false: the wire is full.
-bool send_out(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
+bool send_out(RoceLink& link, wq::Qp& qp, const wq::SendWqe& wqe, const prm::AvSeg& to,
               const Datagram& d) noexcept {
-  Wire* wire = link.wire_of(qp);
+  wire::Wire* wire = link.wire_of(qp);
   if (wire == nullptr) return true;
   uint32_t psn = qp.attr.sq_psn & roce::psn_mask;
   RocePacket p = packet_of(qp, has_imm(wqe) ? roce::Op::send_only_imm : roce::Op::send_only, psn);
@@ -153,8 +154,9 @@ bool send_out(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
   p.src_qpn = d.from_qpn;
   p.imm_raw = d.imm_raw;
   p.solicited = d.solicited;
-  SegmentList data{d.content.segments.subspan(1), d.content.need};
-  if (!gather_bytes(link.context->translator, data, payload_place(link, p.flags), d.bytes).ok())
+  tpt::SegmentList data{d.content.segments.subspan(1), d.content.need};
+  if (!tpt::gather_bytes(link.context->translator, data, payload_place(link, p.flags), d.bytes)
+           .ok())
     return true;  // checked before; the client took its memory away meanwhile
   if (!send_along(link, *wire, path_to(link, to, d.from_qpn), p, d.bytes)) return false;
   qp.attr.sq_psn = roce::psn_add(psn, 1);
@@ -165,13 +167,15 @@ bool send_out(RoceLink& link, Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
 struct Way {
   const prm::AvSeg& to;
   const LocalFilter* filter;
-  [[nodiscard]] bool stays_open(const Qp& from, const SendWqe& wqe, uint64_t bytes) const noexcept {
+  [[nodiscard]] bool stays_open(const wq::Qp& from, const wq::SendWqe& wqe,
+                                uint64_t bytes) const noexcept {
     return filter == nullptr || filter->passes(filter->engine, from, wqe, to, bytes);
   }
 };
 
 // False: the wire is full.
-bool route(RoceLink& link, Qp& qp, const SendWqe& wqe, const Way& way, const Datagram& d) noexcept {
+bool route(RoceLink& link, wq::Qp& qp, const wq::SendWqe& wqe, const Way& way,
+           const Datagram& d) noexcept {
   const prm::AvSeg& to = way.to;
   Gid gid;
   std::memcpy(gid.data(), to.rgid, gid.size());
@@ -183,39 +187,42 @@ bool route(RoceLink& link, Qp& qp, const SendWqe& wqe, const Way& way, const Dat
     return true;
   }
   if (!leads_here(*link.context->addresses, to)) return send_out(link, qp, wqe, to, d);
-  Qp* peer = link.qps->at(qpn);
+  wq::Qp* peer = link.qps->at(qpn);
   if (peer != nullptr && way.stays_open(qp, wqe, d.bytes)) deliver(*link.context, *peer, d);
   return true;
 }
 
 // The longest datagram of the queue's port.
-uint32_t longest(const RoceLink& link, const Qp& qp) noexcept {
-  const Wire* wire = link.wire_of(qp);
+uint32_t longest(const RoceLink& link, const wq::Qp& qp) noexcept {
+  const wire::Wire* wire = link.wire_of(qp);
   return wire == nullptr ? port_mtu : roce_mtu(wire->mtu());
 }
 
-Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe, const LocalFilter* filter) noexcept {
+Verdict send(RoceLink& link, wq::Qp& qp, const wq::SendWqe& wqe,
+             const LocalFilter* filter) noexcept {
   prm::AvSeg to;
-  DataList data;
+  wq::DataList data;
   if (wqe.body().size() < sizeof(to)) return malformed("WQE shorter than its address");
   std::memcpy(&to, wqe.body().data(), sizeof(to));
   if (prm::av::extended::get(to) == 0) return malformed("an address without its second half");
-  if (!decode_data(wqe.body(), sizeof(to), data)) return malformed("data segments beyond the WQE");
+  if (!wq::decode_data(wqe.body(), sizeof(to), data))
+    return malformed("data segments beyond the WQE");
   Gid own;
   if (!port_gid(*link.context->addresses, prm::av::gid_index::get(to), own))
     return malformed("no such source GID");
   if (data.total > longest(link, qp)) return {Syndrome::local_length, "longer than the MTU"};
-  Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read, may_fault(qp, paged_op::send)};
+  tpt::Access need{qp.spec.pd, qp.qpn.value(), prm::mkey::local_read,
+                   wq::may_fault(qp, paged_op::send)};
   uint32_t bad_key = 0;
-  Verdict denied = check_list(link.context->translator, {{data.segments.data(), data.count}, need},
-                              data.total, bad_key);
+  Verdict denied = tpt::check_list(link.context->translator,
+                                   {{data.segments.data(), data.count}, need}, data.total, bad_key);
   if (denied.ok())
-    denied =
-        page_in(link.context->translator, {{data.segments.data(), data.count}, need}, data.total);
+    denied = tpt::page_in(link.context->translator, {{data.segments.data(), data.count}, need},
+                          data.total);
   if (!denied.ok()) return denied;
   const bool roce = link.context->addresses->lid == 0, grh = has_header(link, to);
   prm::GrhSeg header = grh ? header_of(to, own, wqe, data.total, roce) : prm::GrhSeg{};
-  std::array<Segment, 1 + std::tuple_size_v<decltype(data.segments)>> list;
+  std::array<tpt::Segment, 1 + std::tuple_size_v<decltype(data.segments)>> list;
   list[0] = {reinterpret_cast<uint64_t>(&header), sizeof(header), 0, true};
   std::copy_n(data.segments.begin(), data.count, list.begin() + 1);
   uint32_t qkey = prm::av::own_qkey::get(to) != 0 ? qp.attr.qkey : to.qkey.host();
@@ -237,7 +244,7 @@ Verdict send(RoceLink& link, Qp& qp, const SendWqe& wqe, const LocalFilter* filt
 bool handle_datagram(RoceLink& link, uint32_t port, const RocePacket& p) noexcept {
   std::array<std::byte, sizeof(prm::GrhSeg)> header{};
   std::copy(p.ip.begin(), p.ip.end(), header.end() - static_cast<std::ptrdiff_t>(p.ip.size()));
-  Segment content[] = {
+  tpt::Segment content[] = {
       {reinterpret_cast<uint64_t>(header.data()), header.size(), 0, true},
       {reinterpret_cast<uint64_t>(p.payload.data()), p.payload.size(), 0, true},
   };
@@ -253,16 +260,16 @@ bool handle_datagram(RoceLink& link, uint32_t port, const RocePacket& p) noexcep
              0};
   if (is_group_gid(p.dgid))
     return p.dest_qpn == any_group_member && deliver_to_group(link, p.dgid, d);
-  Qp* qp = link.qps->at(p.dest_qpn);
+  wq::Qp* qp = link.qps->at(p.dest_qpn);
   if (qp == nullptr || qp->type != QpType::ud)
     return p.dest_qpn == gsi_qpn && handle_gsi(link, port, p);
   deliver(*link.context, *qp, d);
   return true;
 }
 
-Verdict exec_datagram(RoceLink& link, Qp& qp, const SendWqe& wqe,
+Verdict exec_datagram(RoceLink& link, wq::Qp& qp, const wq::SendWqe& wqe,
                       const LocalFilter* filter) noexcept {
   return send(link, qp, wqe, filter);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

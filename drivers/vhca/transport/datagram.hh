@@ -10,20 +10,21 @@
 #include "vhca/core/verdict.hh"
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // Asked of a datagram that queues of this adapter are to get; false: they do not.
 struct LocalFilter {
-  bool (*passes)(void* engine, const Qp& from, const SendWqe&, const prm::AvSeg& to,
+  bool (*passes)(void* engine, const wq::Qp& from, const wq::SendWqe&, const prm::AvSeg& to,
                  uint64_t bytes) noexcept;
   void* engine;
 };
 
 // What nobody takes is lost without a word: the sender's completion says that it was sent. Without
 // a filter all get it.
-Verdict exec_datagram(RoceLink&, Qp&, const SendWqe&, const LocalFilter* = nullptr) noexcept;
+Verdict exec_datagram(RoceLink&, wq::Qp&, const wq::SendWqe&,
+                      const LocalFilter* = nullptr) noexcept;
 
 // A datagram from the wire of a port; false: no queue has that number, or nobody is in that group.
 bool handle_datagram(RoceLink&, uint32_t port, const RocePacket&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -8,8 +8,8 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
-Verdict exec_dma_copy(EngineContext&, const Qp&, const SendWqe&) noexcept;
+Verdict exec_dma_copy(wq::EngineContext&, const wq::Qp&, const wq::SendWqe&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

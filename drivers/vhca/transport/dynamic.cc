@@ -10,7 +10,7 @@
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -46,16 +46,16 @@ QpAttr::Path path_of(const prm::AvSeg& to) noexcept {
 }
 
 // Whether nothing is under way on a connection of a target.
-bool rests(const Qp& c) noexcept {
+bool rests(const wq::Qp& c) noexcept {
   if (c.state == QpState::err) return true;
-  const RcWire& w = *c.rc;
-  const bool answering =
-      std::any_of(w.answers.begin(), w.answers.end(), [](const RcAnswer& a) { return a.pending; });
-  return w.receiving == RcWire::Receiving::nothing && !answering && !w.ack_owed && !w.nak_owed;
+  const wq::RcWire& w = *c.rc;
+  const bool answering = std::any_of(w.answers.begin(), w.answers.end(),
+                                     [](const wq::RcAnswer& a) { return a.pending; });
+  return w.receiving == wq::RcWire::Receiving::nothing && !answering && !w.ack_owed && !w.nak_owed;
 }
 
 // The way back to who sent this packet.
-void aim_back(const RoceLink& link, Qp& c, const RocePacket& p) noexcept {
+void aim_back(const RoceLink& link, wq::Qp& c, const RocePacket& p) noexcept {
   c.attr.dest_qpn = Qpn{p.src_qpn};
   c.attr.path.dgid = p.sgid;
   c.attr.path.dmac = p.smac;
@@ -64,8 +64,8 @@ void aim_back(const RoceLink& link, Qp& c, const RocePacket& p) noexcept {
       static_cast<uint8_t>(own == link.gids.end() ? 0 : own - link.gids.begin());
 }
 
-void begin(RoceLink& link, const Qp& target, Qp& c, const RocePacket& p) noexcept {
-  flush_held(*link.context, c);
+void begin(RoceLink& link, const wq::Qp& target, wq::Qp& c, const RocePacket& p) noexcept {
+  wq::flush_held(*link.context, c);
   link.answering.remove(c);
   c.state = QpState::rtr;
   c.broken = false;
@@ -78,9 +78,9 @@ void begin(RoceLink& link, const Qp& target, Qp& c, const RocePacket& p) noexcep
 }
 
 // An answer to a packet of which nothing is remembered.
-void answer_once(RoceLink& link, Qp& target, const RocePacket& p, uint8_t kind,
+void answer_once(RoceLink& link, wq::Qp& target, const RocePacket& p, uint8_t kind,
                  uint8_t value) noexcept {
-  Qp& spare = *target.connections.back();  // never a connection
+  wq::Qp& spare = *target.connections.back();  // never a connection
   spare.attr = target.attr;
   aim_back(link, spare, p);
   RocePacket answer = packet_of(spare, roce::Op::acknowledge, p.base_psn);
@@ -90,14 +90,14 @@ void answer_once(RoceLink& link, Qp& target, const RocePacket& p, uint8_t kind,
 }
 
 struct Places {
-  Qp* same = nullptr;   // of the packet's initiator
-  Qp* other = nullptr;  // unused, or the one that has rested longest
+  wq::Qp* same = nullptr;   // of the packet's initiator
+  wq::Qp* other = nullptr;  // unused, or the one that has rested longest
 };
-Places look_up(const RoceLink& link, const Qp& target, const RocePacket& p) noexcept {
+Places look_up(const RoceLink& link, const wq::Qp& target, const RocePacket& p) noexcept {
   Places found;
   for (std::size_t i = 0; i < connections_kept; i++) {
-    Qp& c = *target.connections[i];
-    const RcWire& w = *c.rc;
+    wq::Qp& c = *target.connections[i];
+    const wq::RcWire& w = *c.rc;
     if (w.session == 0) {
       if (found.other == nullptr || found.other->rc->session != 0) found.other = &c;
       continue;
@@ -111,34 +111,34 @@ Places look_up(const RoceLink& link, const Qp& target, const RocePacket& p) noex
 
 }  // namespace
 
-bool leaves_by_own_gid(const EngineContext& context, const prm::AvSeg& to) noexcept {
+bool leaves_by_own_gid(const wq::EngineContext& context, const prm::AvSeg& to) noexcept {
   Gid own;
   return port_gid(*context.addresses, prm::av::gid_index::get(to), own);
 }
 
-Qp* called_target(const EngineContext& context, const ObjectTable<Qp>& qps,
-                  const prm::AvSeg& to) noexcept {
+wq::Qp* called_target(const wq::EngineContext& context, const ObjectTable<wq::Qp>& qps,
+                      const prm::AvSeg& to) noexcept {
   if (!leads_here(*context.addresses, to)) return nullptr;
-  Qp* target = qps.at(prm::av::qpn::get(to));
+  wq::Qp* target = qps.at(prm::av::qpn::get(to));
   bool there = target != nullptr && target->type == QpType::dct && answers(*target);
   return there ? target : nullptr;
 }
 
-Verdict open_to(EngineContext& context, Qp& target, Qpn initiator, uint64_t key) noexcept {
+Verdict open_to(wq::EngineContext& context, wq::Qp& target, Qpn initiator, uint64_t key) noexcept {
   target.attr.dest_qpn = initiator;
   if (key == target.spec.dc_key) return Verdict::done();
   return refuse(context, target, {Syndrome::remote_access, "the DC access key is another one"});
 }
 
-bool goes_out(const RoceLink& link, const Qp& qp, const SendWqe& wqe,
+bool goes_out(const RoceLink& link, const wq::Qp& qp, const wq::SendWqe& wqe,
               const RequestData& ask) noexcept {
-  const EngineContext& context = *link.context;
+  const wq::EngineContext& context = *link.context;
   return !qp.failed.has(wqe.stream) && leaves_by_own_gid(context, ask.to) &&
          !leads_here(*context.addresses, ask.to);
 }
 
-bool connected_to(const Qp& qp, const RequestData& ask) noexcept {
-  const RcWire& w = *qp.rc;
+bool connected_to(const wq::Qp& qp, const RequestData& ask) noexcept {
+  const wq::RcWire& w = *qp.rc;
   const QpAttr::Path want = path_of(ask.to), &is = qp.attr.path;
   return w.session != 0 && w.dc_key == prm::av::dc_key(ask.to) &&
          qp.attr.dest_qpn.value() == prm::av::qpn::get(ask.to) && is.dgid == want.dgid &&
@@ -146,8 +146,8 @@ bool connected_to(const Qp& qp, const RequestData& ask) noexcept {
          is.udp_sport == want.udp_sport && is.traffic_class == want.traffic_class;
 }
 
-void connect_to(RoceLink& link, Qp& qp, const RequestData& ask) noexcept {
-  RcWire& w = *qp.rc;
+void connect_to(RoceLink& link, wq::Qp& qp, const RequestData& ask) noexcept {
+  wq::RcWire& w = *qp.rc;
   const uint64_t now = link.context->now_ns >> session_shift & roce::dceth::session_mask;
   qp.attr.path = path_of(ask.to);
   qp.attr.dest_qpn = Qpn{prm::av::qpn::get(ask.to)};
@@ -155,29 +155,29 @@ void connect_to(RoceLink& link, Qp& qp, const RequestData& ask) noexcept {
   w.last_session = w.session = std::max(now, w.last_session + 1);
 }
 
-void announce(const Qp& qp, RocePacket& p) noexcept {
+void announce(const wq::Qp& qp, RocePacket& p) noexcept {
   p.dc_key = qp.rc->dc_key;
   p.session = qp.rc->session;
   p.src_qpn = qp.qpn.value();
   p.base_psn = qp.rc->una_psn;
 }
 
-void prepare_connections(Qp& target) {
+void prepare_connections(wq::Qp& target) {
   // One more than are kept, for answers to packets that belong to none.
   for (std::size_t i = 0; i <= connections_kept; i++) {
-    auto c = std::make_unique<Qp>();
+    auto c = std::make_unique<wq::Qp>();
     c->qpn = target.qpn;
     c->type = target.type;
     c->paged = target.paged;
     c->spec = target.spec;
     c->recv_cq = target.recv_cq;
     c->srq = target.srq;
-    c->rc = std::make_unique<RcWire>();
+    c->rc = std::make_unique<wq::RcWire>();
     target.connections.push_back(std::move(c));
   }
 }
 
-Qp* connection_of(RoceLink& link, Qp& target, const RocePacket& p) noexcept {
+wq::Qp* connection_of(RoceLink& link, wq::Qp& target, const RocePacket& p) noexcept {
   if ((p.flags & roce::flag::response) != 0 || !answers(target) || p.session == 0) return nullptr;
   if (p.dc_key != target.spec.dc_key) {
     (void)refuse(*link.context, target,
@@ -186,7 +186,7 @@ Qp* connection_of(RoceLink& link, Qp& target, const RocePacket& p) noexcept {
     return nullptr;
   }
   const Places found = look_up(link, target, p);
-  Qp* c = found.same;
+  wq::Qp* c = found.same;
   const uint64_t now = link.context->now_ns;
   if (c != nullptr && p.session < c->rc->session && now - c->rc->heard_ns < forgotten_ns)
     return nullptr;  // late: the initiator has gone on since
@@ -200,4 +200,4 @@ Qp* connection_of(RoceLink& link, Qp& target, const RocePacket& p) noexcept {
   return c;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -13,27 +13,28 @@
 #include "vhca/transport/roce_link.hh"
 #include "vhca/wq/engine_context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // Within the adapter.
-bool leaves_by_own_gid(const EngineContext&, const prm::AvSeg&) noexcept;
+bool leaves_by_own_gid(const wq::EngineContext&, const prm::AvSeg&) noexcept;
 // The target that an address names; null: there is none here, or it does not answer.
-Qp* called_target(const EngineContext&, const ObjectTable<Qp>&, const prm::AvSeg&) noexcept;
+wq::Qp* called_target(const wq::EngineContext&, const ObjectTable<wq::Qp>&,
+                      const prm::AvSeg&) noexcept;
 // The target hears an initiator that names this key.
-Verdict open_to(EngineContext&, Qp& target, Qpn initiator, uint64_t key) noexcept;
+Verdict open_to(wq::EngineContext&, wq::Qp& target, Qpn initiator, uint64_t key) noexcept;
 
 // Initiator on the wire.
 // Whether the request is one for the wire; if not, it is executed here, or fails here.
-bool goes_out(const RoceLink&, const Qp&, const SendWqe&, const RequestData&) noexcept;
-bool connected_to(const Qp&, const RequestData&) noexcept;
+bool goes_out(const RoceLink&, const wq::Qp&, const wq::SendWqe&, const RequestData&) noexcept;
+bool connected_to(const wq::Qp&, const RequestData&) noexcept;
 // Nothing may be under way.
-void connect_to(RoceLink&, Qp&, const RequestData&) noexcept;
+void connect_to(RoceLink&, wq::Qp&, const RequestData&) noexcept;
 // Tells the target in each packet who it is from.
-void announce(const Qp&, RocePacket&) noexcept;
+void announce(const wq::Qp&, RocePacket&) noexcept;
 
 // Target on the wire.
-void prepare_connections(Qp& target);
+void prepare_connections(wq::Qp& target);
 // The connection that a request belongs to, a new one if need be; null: refused, and answered so.
-Qp* connection_of(RoceLink&, Qp& target, const RocePacket&) noexcept;
+wq::Qp* connection_of(RoceLink&, wq::Qp& target, const RocePacket&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

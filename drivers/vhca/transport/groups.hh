@@ -7,11 +7,11 @@
 
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 struct GroupMember {
   Gid gid;
-  Qp* qp;
+  wq::Qp* qp;
 };
 
 using Groups = std::vector<GroupMember>;
@@ -24,11 +24,11 @@ struct GroupLimits {
 
 // Joining twice counts once for each queue. ENOMEM: the group has as many members as it may, or
 // there are as many memberships as there may be groups.
-int join_group(Groups&, GroupLimits, Qp&, const Gid&);
+int join_group(Groups&, GroupLimits, wq::Qp&, const Gid&);
 // EINVAL: not a member.
-int leave_group(Groups&, Qp&, const Gid&);
+int leave_group(Groups&, wq::Qp&, const Gid&);
 
 // All of them: its client is gone.
-void leave_groups(Groups&, Qp&);
+void leave_groups(Groups&, wq::Qp&);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 void set_gsi_client(RoceLink& link, uint32_t port, GsiClient* client) {
   if (link.gsi.size() < port) link.gsi.resize(port);
@@ -23,7 +23,7 @@ bool handle_gsi(RoceLink& link, uint32_t port, const RocePacket& p) noexcept {
 
 bool send_gsi(RoceLink& link, uint32_t port, const RocePath& path,
               std::span<const std::byte> mad) noexcept {
-  Wire* wire = port <= link.wires.size() ? link.wires[port - 1] : nullptr;
+  wire::Wire* wire = port <= link.wires.size() ? link.wires[port - 1] : nullptr;
   if (wire == nullptr) return true;
   if (link.full_until_ns != 0) return false;
   RocePacket p;
@@ -41,4 +41,4 @@ bool send_gsi(RoceLink& link, uint32_t port, const RocePath& path,
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -10,7 +10,7 @@
 
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 inline constexpr uint32_t gsi_qpn = 1;
 inline constexpr uint32_t gsi_qkey = 0x80010000;  // IB_QP1_QKEY
@@ -30,4 +30,4 @@ bool handle_gsi(RoceLink&, uint32_t port, const RocePacket&) noexcept;
 // False: the wire is full. A port without a wire loses it.
 bool send_gsi(RoceLink&, uint32_t port, const RocePath&, std::span<const std::byte> mad) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

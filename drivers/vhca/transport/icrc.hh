@@ -9,15 +9,15 @@
 
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 inline constexpr std::size_t icrc_bytes = 4;
 
 // Of the packet that `view` found in `frame`: IP header, UDP, and the rest up to the ICRC's own
 // place at the end. The view is of a UDP packet with a base transport header and an ICRC at least.
-uint32_t icrc_of(std::span<const std::byte> frame, const PacketView& view) noexcept;
+uint32_t icrc_of(std::span<const std::byte> frame, const wire::PacketView& view) noexcept;
 // Writes it, and says whether it is right.
-void write_icrc(std::span<std::byte> frame, const PacketView& view) noexcept;
-bool icrc_good(std::span<const std::byte> frame, const PacketView& view) noexcept;
+void write_icrc(std::span<std::byte> frame, const wire::PacketView& view) noexcept;
+bool icrc_good(std::span<const std::byte> frame, const wire::PacketView& view) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -6,14 +6,14 @@
 
 #include "vhca/transport/responder_checks.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 constexpr uint8_t times = 3;
 }
 
-void remember_last_ack(RoceLink& link, const Qp& qp) noexcept {
-  Wire* wire = link.wire_of(qp);
+void remember_last_ack(RoceLink& link, const wq::Qp& qp) noexcept {
+  wire::Wire* wire = link.wire_of(qp);
   bool reliable = qp.rc && qp.type != QpType::uc;
   if (!reliable || !answers(qp) || qp.rc->msn == 0 || wire == nullptr) return;
   RocePacket p =
@@ -44,4 +44,4 @@ std::size_t send_last_acks(RoceLink& link) noexcept {
   return sent;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

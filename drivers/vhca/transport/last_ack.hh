@@ -6,11 +6,11 @@
 
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // The queue is about to go.
-void remember_last_ack(RoceLink&, const Qp&) noexcept;
+void remember_last_ack(RoceLink&, const wq::Qp&) noexcept;
 // One more of each that is still to be sent; how many went out.
 std::size_t send_last_acks(RoceLink&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

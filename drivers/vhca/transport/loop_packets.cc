@@ -9,7 +9,7 @@
 #include "kilim/prm/opcode.hh"
 #include "vhca/core/address.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -42,7 +42,7 @@ RocePath path_to(const RoceLink& link, const prm::AvSeg& to, uint32_t from_qpn) 
   return path;
 }
 
-LoopPackets loop_packets(RoceLink& link, const Qp& qp, const RequestRow& row,
+LoopPackets loop_packets(RoceLink& link, const wq::Qp& qp, const RequestRow& row,
                          const RequestData& ask) noexcept {
   const uint32_t mtu = mtu_bytes(qp);
   const uint64_t bytes = is_answered(row.kind) ? 0 : ask.bytes;
@@ -63,8 +63,8 @@ LoopPackets loop_packets(RoceLink& link, const Qp& qp, const RequestRow& row,
   return p;
 }
 
-LoopPackets loop_packets(RoceLink& link, const Qp& qp, const SendWqe& wqe, const prm::AvSeg& to,
-                         uint64_t bytes) noexcept {
+LoopPackets loop_packets(RoceLink& link, const wq::Qp& qp, const wq::SendWqe& wqe,
+                         const prm::AvSeg& to, uint64_t bytes) noexcept {
   const bool imm = wqe.opcode == static_cast<uint8_t>(prm::Opcode::send_imm);
   RocePacket p = packet_of(qp, imm ? Op::send_only_imm : Op::send_only, 0);
   p.dest_qpn = prm::av::qpn::get(to);
@@ -72,4 +72,4 @@ LoopPackets loop_packets(RoceLink& link, const Qp& qp, const SendWqe& wqe, const
   return {{link.frame.data(), head}, 1, head + (bytes + 3) / 4 * 4};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -10,7 +10,7 @@
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -25,30 +25,30 @@ prm::CqeOpcode completion_of(const RocePacket& p) noexcept {
 }
 
 // Its payload lies in the receive WQE behind what came before.
-Verdict receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  EngineContext& context = *link.context;
-  RecvWqe& recv = link.recv;
+Verdict receive_in_wqe(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::EngineContext& context = *link.context;
+  wq::RecvWqe& recv = link.recv;
   if (Verdict o = claim_receive(context, qp, recv); !o.ok()) return o;
   // Of a shared queue: another message may come between the packets of this one.
   if (qp.srq != nullptr) hold_receive(context, qp, recv);
   SubList part;
   if (!cut_list({recv.segments.data(), recv.count}, w.received, p.payload.size(), part)) {
-    note_too_long(context, qp, w.received + p.payload.size());
+    wq::note_too_long(context, qp, w.received + p.payload.size());
     return fail_receive(context, qp, recv,
                         {Syndrome::local_length, "message longer than its receive WQE"},
                         Syndrome::remote_inval_req);
   }
-  SegmentList to{{part.segments, part.count}, recv_access(qp)};
+  tpt::SegmentList to{{part.segments, part.count}, wq::recv_access(qp)};
   bool in_entry =
-      has(p, flag::first) && has(p, flag::last) && received_in_entry(qp, p.payload.size());
-  Transfer t;
+      has(p, flag::first) && has(p, flag::last) && wq::received_in_entry(qp, p.payload.size());
+  tpt::Transfer t;
   if (in_entry) {
-    t.target = check_list(context.translator, to, p.payload.size(), t.bad_key);
-    fill_entry(context, p.payload);
+    t.target = tpt::check_list(context.translator, to, p.payload.size(), t.bad_key);
+    wq::fill_entry(context, p.payload);
   } else {
-    t = scatter_bytes(context.translator, p.payload.data(), p.payload.size(), to);
-    report_answered_errors(context, qp, SignEnd::target);
+    t = tpt::scatter_bytes(context.translator, p.payload.data(), p.payload.size(), to);
+    wq::report_answered_errors(context, qp, wq::SignEnd::target);
   }
   if (t.target.misses_page()) return page_missed(qp);
   if (!t.ok()) return fail_receive(context, qp, recv, t.target, Syndrome::remote_op);
@@ -61,14 +61,14 @@ Verdict receive_in_wqe(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 }
 
 // Its payload lies in the buffer of the tag that the message matched.
-Verdict receive_in_buffer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  EngineContext& context = *link.context;
+Verdict receive_in_buffer(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::EngineContext& context = *link.context;
   TagPart part;
   if (Verdict o = tag_part(context, qp, w.received, p.payload.size(), part); !o.ok()) return o;
-  Transfer t = scatter_bytes(context.translator, p.payload.data() + part.skip, part.to.bytes,
-                             {{&part.to, 1}, recv_access(qp)});
-  report_answered_errors(context, qp, SignEnd::target);
+  tpt::Transfer t = tpt::scatter_bytes(context.translator, p.payload.data() + part.skip,
+                                       part.to.bytes, {{&part.to, 1}, wq::recv_access(qp)});
+  wq::report_answered_errors(context, qp, wq::SignEnd::target);
   if (t.target.misses_page()) return page_missed(qp);
   if (!t.ok()) return fail_tag(context, qp, {Syndrome::remote_op, t.target.why});
   context.journal->translated(part.to.key, t.pieces, part.to.bytes);
@@ -79,13 +79,13 @@ Verdict receive_in_buffer(RoceLink& link, Qp& qp, const RocePacket& p) noexcept 
 
 }  // namespace
 
-Verdict finish_message(RoceLink& link, Qp& qp, const RocePacket& p, bool in_entry) noexcept {
+Verdict finish_message(RoceLink& link, wq::Qp& qp, const RocePacket& p, bool in_entry) noexcept {
   finish_receive(*link.context, qp, link.recv,
                  {completion_of(p), qp.rc->received, p.imm_raw, p.solicited, in_entry});
   return Verdict::done();
 }
 
-Verdict receive_part(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict receive_part(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   if (!qp.tags) return receive_in_wqe(link, qp, p);
   if (!has(p, flag::first))
     return qp.tags->holding ? receive_in_buffer(link, qp, p) : receive_in_wqe(link, qp, p);
@@ -99,4 +99,4 @@ Verdict receive_part(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   return o;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

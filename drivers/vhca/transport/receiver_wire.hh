@@ -7,12 +7,12 @@
 #include "vhca/core/verdict.hh"
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // One packet of a SEND, in its order.
-Verdict receive_part(RoceLink&, Qp&, const RocePacket&) noexcept;
+Verdict receive_part(RoceLink&, wq::Qp&, const RocePacket&) noexcept;
 // The receive WQE in link.recv is completed. `in_entry`: the data waits in
 // EngineContext::entry_data.
-Verdict finish_message(RoceLink&, Qp&, const RocePacket&, bool in_entry = false) noexcept;
+Verdict finish_message(RoceLink&, wq::Qp&, const RocePacket&, bool in_entry = false) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -8,16 +8,16 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
-void push_rendezvous(EngineContext& context, Qp& qp, const Rendezvous& r) noexcept {
-  TagWork& t = *qp.tags;
-  t.ring[(t.head + t.count++) % TagWork::most] = r;
-  if (qp.state == QpState::rts && qp.wait == SqWait::none) context.ready->push(qp);
+void push_rendezvous(wq::EngineContext& context, wq::Qp& qp, const wq::Rendezvous& r) noexcept {
+  wq::TagWork& t = *qp.tags;
+  t.ring[(t.head + t.count++) % wq::TagWork::most] = r;
+  if (qp.state == QpState::rts && qp.wait == wq::SqWait::none) context.ready->push(qp);
 }
 
-const RequestRow& rendezvous_request(Qp& qp, RequestData& ask, SendWqe& wqe) noexcept {
-  const Rendezvous& r = qp.tags->oldest();
+const RequestRow& rendezvous_request(wq::Qp& qp, RequestData& ask, wq::SendWqe& wqe) noexcept {
+  const wq::Rendezvous& r = qp.tags->oldest();
   const prm::Opcode op = qp.tags->fetched ? prm::Opcode::send : prm::Opcode::rdma_read;
   wqe.opcode = static_cast<uint8_t>(op);
   wqe.fm_ce_se = 0;
@@ -37,44 +37,45 @@ const RequestRow& rendezvous_request(Qp& qp, RequestData& ask, SendWqe& wqe) noe
   return *request_row(qp.type, wqe.opcode);
 }
 
-Verdict check_rendezvous(const EngineContext& context, const Qp& qp, const RequestRow& row,
+Verdict check_rendezvous(const wq::EngineContext& context, const wq::Qp& qp, const RequestRow& row,
                          const RequestData& ask) noexcept {
   if (is_answered(row.kind) && qp.attr.max_rd_atomic == 0)
     return malformed("the queue issues no READ");
   return check_own_memory(context, qp, row, ask);
 }
 
-Verdict exec_rendezvous(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp) noexcept {
+Verdict exec_rendezvous(wq::EngineContext& context, const ObjectTable<wq::Qp>& qps,
+                        wq::Qp& qp) noexcept {
   RequestData ask;
-  SendWqe wqe;
+  wq::SendWqe wqe;
   const RequestRow& row = rendezvous_request(qp, ask, wqe);
   if (Verdict o = check_rendezvous(context, qp, row, ask); !o.ok()) return o;
-  Qp* peer = answering_peer(qps, qp);
+  wq::Qp* peer = answering_peer(qps, qp);
   if (peer == nullptr) return Verdict::no_answer("the sender of a rendezvous does not answer");
   return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
 
-void rendezvous_answered(EngineContext& context, Qp& qp) noexcept {
-  TagWork& t = *qp.tags;
-  const Rendezvous& r = t.oldest();
+void rendezvous_answered(wq::EngineContext& context, wq::Qp& qp) noexcept {
+  wq::TagWork& t = *qp.tags;
+  const wq::Rendezvous& r = t.oldest();
   t.under_way = false;
   if (t.fetched) {
     t.fetched = false;
-    t.head = (t.head + 1) % TagWork::most;
+    t.head = (t.head + 1) % wq::TagWork::most;
     t.count--;
     return;
   }
   t.fetched = true;
-  TagCompletion done{prm::CqeOpcode::resp_send, prm::TagNews::expected, r.place};
+  wq::TagCompletion done{prm::CqeOpcode::resp_send, prm::TagNews::expected, r.place};
   done.bytes = r.bytes;
-  if (!complete_tag(context, qp, done))
-    fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
+  if (!wq::complete_tag(context, qp, done))
+    wq::fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
 }
 
-void fail_rendezvous(EngineContext& context, Qp& qp, Verdict verdict) noexcept {
+void fail_rendezvous(wq::EngineContext& context, wq::Qp& qp, Verdict verdict) noexcept {
   context.journal->error(qp.qpn, verdict.syndrome, 0, 0, verdict.why);
-  cancel_tags(context, qp);
-  to_error(context, qp);
+  wq::cancel_tags(context, qp);
+  wq::to_error(context, qp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

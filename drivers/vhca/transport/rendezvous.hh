@@ -9,32 +9,32 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // There is room for it.
-void push_rendezvous(EngineContext&, Qp&, const Rendezvous&) noexcept;
+void push_rendezvous(wq::EngineContext&, wq::Qp&, const wq::Rendezvous&) noexcept;
 
-inline bool rendezvous_due(const Qp& qp) noexcept {
+inline bool rendezvous_due(const wq::Qp& qp) noexcept {
   return qp.tags && qp.tags->count > 0;
 }
 
 // Whether the queue has anything to ask for.
-inline bool has_requests(const Qp& qp) noexcept {
+inline bool has_requests(const wq::Qp& qp) noexcept {
   return qp.sq.ci != qp.sq.pi || rendezvous_due(qp);
 }
 
 // The request that is due, as if a WQE asked for it: `wqe` gets what the request's kind needs.
-const RequestRow& rendezvous_request(Qp&, RequestData&, SendWqe&) noexcept;
+const RequestRow& rendezvous_request(wq::Qp&, RequestData&, wq::SendWqe&) noexcept;
 // Whether the queue can send it now; stall: its pages are coming.
-Verdict check_rendezvous(const EngineContext&, const Qp&, const RequestRow&,
+Verdict check_rendezvous(const wq::EngineContext&, const wq::Qp&, const RequestRow&,
                          const RequestData&) noexcept;
 
 // Makes the request to a queue of this adapter.
-Verdict exec_rendezvous(EngineContext&, const ObjectTable<Qp>& qps, Qp&) noexcept;
+Verdict exec_rendezvous(wq::EngineContext&, const ObjectTable<wq::Qp>& qps, wq::Qp&) noexcept;
 
 // The request has been answered.
-void rendezvous_answered(EngineContext&, Qp&) noexcept;
+void rendezvous_answered(wq::EngineContext&, wq::Qp&) noexcept;
 // It never will be: the entries complete as canceled, the queue is in error.
-void fail_rendezvous(EngineContext&, Qp&, Verdict) noexcept;
+void fail_rendezvous(wq::EngineContext&, wq::Qp&, Verdict) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

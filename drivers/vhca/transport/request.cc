@@ -8,7 +8,7 @@
 #include "kilim/prm/av_seg.hh"
 #include "kilim/prm/data_seg.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -39,7 +39,7 @@ bool take(std::span<const std::byte> body, std::size_t& at, Segment& s) noexcept
 }
 
 // Reads the segments before the data; false: the WQE is too short.
-bool read_head(const Qp& qp, Kind kind, std::span<const std::byte> body, std::size_t& at,
+bool read_head(const wq::Qp& qp, Kind kind, std::span<const std::byte> body, std::size_t& at,
                RequestData& r) noexcept {
   if (qp.type == QpType::xrc_ini) {
     prm::XrcSeg xrc;
@@ -60,9 +60,9 @@ bool read_head(const Qp& qp, Kind kind, std::span<const std::byte> body, std::si
   return true;
 }
 
-bool has_inline_data(const DataList& data) noexcept {
+bool has_inline_data(const wq::DataList& data) noexcept {
   return std::any_of(data.segments.begin(), data.segments.begin() + data.count,
-                     [](const Segment& s) { return s.immediate; });
+                     [](const tpt::Segment& s) { return s.immediate; });
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ const RequestRow* request_row(QpType type, uint8_t opcode) noexcept {
   return nullptr;
 }
 
-Verdict read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
+Verdict read_request(const wq::Qp& qp, const RequestRow& row, const wq::SendWqe& wqe,
                      RequestData& r) noexcept {
   std::span<const std::byte> body = wqe.body();
   std::size_t at = 0;
@@ -85,7 +85,7 @@ Verdict read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   if (!read_head(qp, row.kind, body, at, r)) return malformed("WQE shorter than its opcode");
   if (qp.type == QpType::dci && prm::av::extended::get(r.to) == 0)
     return malformed("an address without its second half");
-  if (!decode_data(body, at, r.data)) return malformed("data segments beyond the WQE");
+  if (!wq::decode_data(body, at, r.data)) return malformed("data segments beyond the WQE");
   if (is_answered(row.kind) && has_inline_data(r.data))
     return malformed("an answer cannot go into the WQE");
   r.bytes = row.kind == Kind::atomic ? 8 : r.data.total;
@@ -95,13 +95,13 @@ Verdict read_request(const Qp& qp, const RequestRow& row, const SendWqe& wqe,
   return Verdict::done();
 }
 
-Verdict check_own_memory(const EngineContext& context, const Qp& qp, const RequestRow& row,
+Verdict check_own_memory(const wq::EngineContext& context, const wq::Qp& qp, const RequestRow& row,
                          const RequestData& r) noexcept {
   uint32_t bad_key = 0;
-  SegmentList list = own_memory(qp, row.kind, r);
-  Verdict d = check_list(context.translator, list, r.bytes, bad_key);
-  if (d.ok()) d = page_in(context.translator, list, r.bytes);
+  tpt::SegmentList list = own_memory(qp, row.kind, r);
+  Verdict d = tpt::check_list(context.translator, list, r.bytes, bad_key);
+  if (d.ok()) d = tpt::page_in(context.translator, list, r.bytes);
   return d;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -13,9 +13,9 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
-using RequestKind = RcMessage::Kind;
+using RequestKind = wq::RcMessage::Kind;
 
 struct RequestRow {
   prm::Opcode opcode;
@@ -40,10 +40,10 @@ struct RequestData {
   uint32_t srqn = 0;        // of an XRC initiator: the shared queue it names
   bool rendezvous = false;  // the adapter's own, for a tagged buffer
   prm::AvSeg to{};          // of a DC initiator: the target, its key and the way there
-  DataList data;
+  wq::DataList data;
 };
 // Reads the segments. Keys are not looked at: check_own_memory() does, the responder for its own.
-Verdict read_request(const Qp&, const RequestRow&, const SendWqe&, RequestData&) noexcept;
+Verdict read_request(const wq::Qp&, const RequestRow&, const wq::SendWqe&, RequestData&) noexcept;
 
 constexpr uint8_t paged_op_of(RequestKind kind) noexcept {
   if (kind == RequestKind::send) return paged_op::send;
@@ -52,15 +52,16 @@ constexpr uint8_t paged_op_of(RequestKind kind) noexcept {
 }
 
 // The queue's own memory behind a request.
-inline SegmentList own_memory(const Qp& qp, RequestKind kind, const RequestData& ask) noexcept {
-  const DataList& data = ask.data;
+inline tpt::SegmentList own_memory(const wq::Qp& qp, RequestKind kind,
+                                   const RequestData& ask) noexcept {
+  const wq::DataList& data = ask.data;
   const Pdn pd = ask.rendezvous ? qp.srq->spec.pd : qp.spec.pd;
   uint8_t right = is_answered(kind) ? prm::mkey::local_write : prm::mkey::local_read;
   return {{data.segments.data(), data.count},
-          {pd, qp.qpn.value(), right, may_fault(qp, paged_op_of(kind))}};
+          {pd, qp.qpn.value(), right, wq::may_fault(qp, paged_op_of(kind))}};
 }
 // Whether its keys allow it, and its pages are there; stall: they are coming.
-Verdict check_own_memory(const EngineContext&, const Qp&, const RequestRow&,
+Verdict check_own_memory(const wq::EngineContext&, const wq::Qp&, const RequestRow&,
                          const RequestData&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

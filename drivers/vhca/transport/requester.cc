@@ -13,34 +13,35 @@
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
 using prm::Syndrome;
 
-Verdict no_answer(const Qp& qp) noexcept {
+Verdict no_answer(const wq::Qp& qp) noexcept {
   return Verdict::no_answer(qp.loopback ? "the peer does not answer" : "no way to that address");
 }
 
 // The requester's memory is checked although the answer goes to the completion: libmlx5 copies it
 // there when it polls (mlx5_copy_to_send_wqe).
 // NOLINTNEXTLINE(readability-function-size): six parameters
-Verdict answer_in_entry(EngineContext& context, Qp& qp, Qp& peer, const SendWqe& wqe,
-                        const RequestData& ask, const RequestRow& row) noexcept {
+Verdict answer_in_entry(wq::EngineContext& context, wq::Qp& qp, wq::Qp& peer,
+                        const wq::SendWqe& wqe, const RequestData& ask,
+                        const RequestRow& row) noexcept {
   if (Verdict o = check_own_memory(context, qp, row, ask); !o.ok()) return o;
-  Segment entry = entry_segment(context);
+  tpt::Segment entry = wq::entry_segment(context);
   return respond(context, peer, row.kind, {wqe, ask, {{&entry, 1}, {}}});
 }
 
 // NOLINTNEXTLINE(readability-function-size): six parameters
-Verdict exec_transfer(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp,
-                      const SendWqe& wqe, const RequestRow& row, Answer& answer) noexcept {
+Verdict exec_transfer(wq::EngineContext& context, const ObjectTable<wq::Qp>& qps, wq::Qp& qp,
+                      const wq::SendWqe& wqe, const RequestRow& row, Answer& answer) noexcept {
   RequestData ask;
   if (Verdict o = read_request(qp, row, wqe, ask); !o.ok()) return o;
   const bool dynamic = qp.type == QpType::dci;
   if (dynamic && !leaves_by_own_gid(context, ask.to)) return malformed("no such source GID");
-  Qp* peer = dynamic ? called_target(context, qps, ask.to) : answering_peer(qps, qp);
+  wq::Qp* peer = dynamic ? called_target(context, qps, ask.to) : answering_peer(qps, qp);
   if (peer == nullptr) {
     Verdict o = check_own_memory(context, qp, row, ask);
     return o.ok() ? no_answer(qp) : o;
@@ -56,7 +57,7 @@ Verdict exec_transfer(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp
     return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
   const bool kept = context.keeps_answers && ask.bytes <= context.entry_data.size();
   answer = {static_cast<uint32_t>(ask.bytes),
-            kept || answered_in_entry(qp, wqe.signaled(), ask.bytes)};
+            kept || wq::answered_in_entry(qp, wqe.signaled(), ask.bytes)};
   if (answer.in_entry) return answer_in_entry(context, qp, *peer, wqe, ask, row);
   return respond(context, *peer, row.kind, {wqe, ask, own_memory(qp, row.kind, ask)});
 }
@@ -70,34 +71,34 @@ Verdict forget_remote(const Verdict& o) noexcept {
 
 }  // namespace
 
-Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp& qp) noexcept {
+wq::Qp* answering_peer(const ObjectTable<wq::Qp>& qps, const wq::Qp& qp) noexcept {
   if (!qp.loopback) return nullptr;
-  Qp* peer = qps.at(qp.attr.dest_qpn.value());
+  wq::Qp* peer = qps.at(qp.attr.dest_qpn.value());
   QpType wanted = qp.type == QpType::xrc_ini ? QpType::xrc_tgt : qp.type;
   if (peer == nullptr || peer->type != wanted || peer->attr.dest_qpn != qp.qpn) return nullptr;
   return answers(*peer) && peer->loopback ? peer : nullptr;
 }
 
-Verdict exec_request(EngineContext& context, const ObjectTable<Qp>& qps, Qp& qp, const SendWqe& wqe,
-                     Answer& answer) noexcept {
+Verdict exec_request(wq::EngineContext& context, const ObjectTable<wq::Qp>& qps, wq::Qp& qp,
+                     const wq::SendWqe& wqe, Answer& answer) noexcept {
   const RequestRow* row = request_row(qp.type, wqe.opcode);
   if (row == nullptr) return malformed("no request for a peer");
   Verdict o = exec_transfer(context, qps, qp, wqe, *row, answer);
   if (!o.ok()) answer = {};
-  report_sent_errors(context, qp);
+  wq::report_sent_errors(context, qp);
   return qp.type == QpType::uc ? forget_remote(o) : o;
 }
 
-Verdict write_answer(EngineContext& context, Qp& qp, const SendWqe& wqe,
+Verdict write_answer(wq::EngineContext& context, wq::Qp& qp, const wq::SendWqe& wqe,
                      std::span<const std::byte> answer) noexcept {
   const RequestRow* row = request_row(qp.type, wqe.opcode);
   RequestData ask;
   if (row == nullptr || !read_request(qp, *row, wqe, ask).ok() || ask.bytes > answer.size())
     return malformed("a WQE under way has changed");
-  const SegmentList to = own_memory(qp, row->kind, ask);
-  const Transfer t = scatter_bytes(context.translator, answer.data(), ask.bytes, to);
-  report_sent_errors(context, qp);
-  if (t.target == protection::gone)
+  const tpt::SegmentList to = own_memory(qp, row->kind, ask);
+  const tpt::Transfer t = tpt::scatter_bytes(context.translator, answer.data(), ask.bytes, to);
+  wq::report_sent_errors(context, qp);
+  if (t.target == tpt::protection::gone)
     context.journal->fault(t.fault_va, static_cast<uint32_t>(ask.bytes));
   if (!t.ok()) return t.target;
   context.journal->translated(ask.rkey, t.pieces, ask.bytes);
@@ -118,4 +119,4 @@ uint64_t rnr_timer_ns(uint8_t timer) noexcept {
   return uint64_t{table[timer & 31]} * 10'000;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

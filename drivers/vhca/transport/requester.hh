@@ -13,7 +13,7 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // How long a queue waits whose own memory met a page fault.
 inline constexpr uint64_t page_stall_ns = 20'000;
@@ -29,15 +29,15 @@ struct Answer {
 };
 
 // The queue at the other end; null: nothing there answers.
-Qp* answering_peer(const ObjectTable<Qp>& qps, const Qp&) noexcept;
+wq::Qp* answering_peer(const ObjectTable<wq::Qp>& qps, const wq::Qp&) noexcept;
 
 // SEND, WRITE, READ, atomics.
-Verdict exec_request(EngineContext&, const ObjectTable<Qp>& qps, Qp&, const SendWqe&,
-                     Answer&) noexcept;
+Verdict exec_request(wq::EngineContext&, const ObjectTable<wq::Qp>& qps, wq::Qp&,
+                     const wq::SendWqe&, Answer&) noexcept;
 
 // The answer of a READ or an atomic that was kept (EngineContext::keeps_answers) goes to the memory
 // that its WQE names, as the keys are now.
-Verdict write_answer(EngineContext&, Qp&, const SendWqe&,
+Verdict write_answer(wq::EngineContext&, wq::Qp&, const wq::SendWqe&,
                      std::span<const std::byte> answer) noexcept;
 
 // Nanoseconds that a requester waits: for an answer (attribute `timeout`), after an RNR answer
@@ -45,4 +45,4 @@ Verdict write_answer(EngineContext&, Qp&, const SendWqe&,
 uint64_t timeout_ns(uint8_t timeout) noexcept;
 uint64_t rnr_timer_ns(uint8_t timer) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -11,7 +11,7 @@
 #include "vhca/wire/residents.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 using prm::Syndrome;
 
@@ -19,22 +19,22 @@ namespace {
 
 // A signal or a debugger has stopped the peer's process, and with it the adapter that would answer
 // on a machine where that is a card: who only waits is given up no sooner than there.
-bool peer_is_stopped(const RoceLink& link, const Qp& qp) {
-  Wire* wire = link.wire_of(qp);
+bool peer_is_stopped(const RoceLink& link, const wq::Qp& qp) {
+  wire::Wire* wire = link.wire_of(qp);
   Mac to = qp.attr.path.dmac;
   if (wire == nullptr || qp.type == QpType::dci) return false;
   (void)mac_of_gid(qp.attr.path.dgid, to);
   const bool inside = link.member_mac != Mac{} && to == link.mac;
   bool whole = false;
-  for (const Resident& one : residents_of(*wire, whole)) {
+  for (const wire::Resident& one : wire::residents_of(*wire, whole)) {
     const bool it = inside ? one.slot == qp.attr.dest_qpn.value() >> member_shift : one.mac == to;
-    if (it) return is_stopped(one);
+    if (it) return wire::is_stopped(one);
   }
   return false;
 }
 
 // With all its patience, since a process that goes on has much to read.
-void wait_for_stopped(RcWire& w, const Qp& qp, uint64_t now) noexcept {
+void wait_for_stopped(wq::RcWire& w, const wq::Qp& qp, uint64_t now) noexcept {
   constexpr uint64_t shortest_ns = 10'000'000;  // a look opens files
   w.retry_left = qp.attr.retry_cnt;
   w.deadline_ns = now + std::max(shortest_ns, timeout_ns(qp.attr.timeout));
@@ -42,16 +42,16 @@ void wait_for_stopped(RcWire& w, const Qp& qp, uint64_t now) noexcept {
 
 }  // namespace
 
-void send_anew(Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+void send_anew(wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   w.una_psn = w.send_psn = w.sent_psn = w.new_psn;
   w.next_ci = qp.sq.ci;
   w.answers_open = 0;
   w.pause_until_ns = 0;
 }
 
-void note_progress(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+void note_progress(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   w.retry_left = qp.attr.retry_cnt;
   w.rnr_left = qp.attr.rnr_retry;
   w.went_back = false;
@@ -60,17 +60,17 @@ void note_progress(RoceLink& link, Qp& qp) noexcept {
   if (timer) link.timed.push(qp);
 }
 
-void go_back(RoceLink& link, Qp& qp, bool counts) noexcept {
-  RcWire& w = *qp.rc;
+void go_back(RoceLink& link, wq::Qp& qp, bool counts) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (w.went_back && !counts) return;
   w.went_back = true;
   w.send_psn = w.una_psn;
   link.ready->push(qp);
 }
 
-void fail_oldest(RoceLink& link, Qp& qp, Verdict verdict) noexcept {
-  RcWire& w = *qp.rc;
-  SendWqe& wqe = link.wqe;
+void fail_oldest(RoceLink& link, wq::Qp& qp, Verdict verdict) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::SendWqe& wqe = link.wqe;
   if (w.at(0).rendezvous) {
     w.count = 0;
     qp.retrying = false;
@@ -78,11 +78,11 @@ void fail_oldest(RoceLink& link, Qp& qp, Verdict verdict) noexcept {
   }
   if (weak_on_wire(qp) != nullptr) [[unlikely]]
     return fail_weakly(link, qp, w.at(0), verdict);
-  if (decode_send_at(qp, w.at(0).sq_index, wqe) != Decode::ok)
-    return fatal_qp(*link.context, qp, "a WQE under way has changed");
+  if (wq::decode_send_at(qp, w.at(0).sq_index, wqe) != wq::Decode::ok)
+    return wq::fatal_qp(*link.context, qp, "a WQE under way has changed");
   w.count = 0;
   qp.retrying = false;
-  fail_send(*link.context, qp, wqe, verdict);
+  wq::fail_send(*link.context, qp, wqe, verdict);
   if (qp.state == QpState::err || qp.state == QpState::sqe) return;
   // A stream of it failed: the messages behind are begun anew, on a new connection.
   send_anew(qp);
@@ -91,8 +91,8 @@ void fail_oldest(RoceLink& link, Qp& qp, Verdict verdict) noexcept {
   link.ready->push(qp);
 }
 
-void check_timer(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+void check_timer(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   uint64_t now = link.context->now_ns;
   if (w.pause_until_ns != 0 && w.pause_until_ns <= now) {
     w.pause_until_ns = 0;
@@ -114,4 +114,4 @@ void check_timer(RoceLink& link, Qp& qp) noexcept {
   go_back(link, qp, true);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -14,7 +14,7 @@
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -25,17 +25,17 @@ using Kind = RequestKind;
 constexpr uint32_t window_packets = 128;
 constexpr uint32_t ack_every = 16;
 
-bool unreliable(const Qp& qp) noexcept {
+bool unreliable(const wq::Qp& qp) noexcept {
   return qp.type == QpType::uc;
 }
 
-void pause(RoceLink& link, Qp& qp, uint64_t ns) noexcept {
+void pause(RoceLink& link, wq::Qp& qp, uint64_t ns) noexcept {
   qp.rc->pause_until_ns = link.context->now_ns + ns;
   link.timed.push(qp);
 }
 
 // Whether the queue waits for a page of its own memory. One that never comes is a protection error.
-bool waits_for_page(RoceLink& link, Qp& qp, Verdict& memory) noexcept {
+bool waits_for_page(RoceLink& link, wq::Qp& qp, Verdict& memory) noexcept {
   if (!memory.misses_page()) return false;
   if (qp.stalls >= most_stalls) {
     memory = pages_do_not_stay;
@@ -47,13 +47,13 @@ bool waits_for_page(RoceLink& link, Qp& qp, Verdict& memory) noexcept {
 }
 
 // Whether the next request is one that fails by itself: that happens in its place, here.
-bool strikes_next(const EngineContext& context) noexcept {
+bool strikes_next(const wq::EngineContext& context) noexcept {
   return context.failing.strikes_next(context.journal->count(Journal::Kind::wqe));
 }
 
 // Puts a message behind the others; false: not now.
-bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
-  RcWire& w = *qp.rc;
+bool begin_message(RoceLink& link, wq::Qp& qp, wq::RcMessage m) noexcept {
+  wq::RcWire& w = *qp.rc;
   m.first_psn = w.new_psn;
   m.packets = packets_of(m.bytes, mtu_bytes(qp));
   if (w.packets_to(w.new_psn) + m.packets > roce::most_packets) return false;
@@ -68,7 +68,7 @@ bool begin_message(RoceLink& link, Qp& qp, RcMessage m) noexcept {
 }
 
 // What a tag that matched has to fetch, or tells the sender.
-RequesterStep start_rendezvous(RoceLink& link, Qp& qp) noexcept {
+RequesterStep start_rendezvous(RoceLink& link, wq::Qp& qp) noexcept {
   RequestData ask;
   const RequestRow& row = rendezvous_request(qp, ask, link.wqe);
   Verdict o = check_rendezvous(*link.context, qp, row, ask);
@@ -78,7 +78,7 @@ RequesterStep start_rendezvous(RoceLink& link, Qp& qp) noexcept {
     fail_rendezvous(*link.context, qp, o);
     return RequesterStep::down;
   }
-  RcMessage m;
+  wq::RcMessage m;
   m.kind = row.kind;
   m.rendezvous = true;
   m.opcode = link.wqe.opcode;
@@ -90,20 +90,20 @@ RequesterStep start_rendezvous(RoceLink& link, Qp& qp) noexcept {
 }
 
 // What the next WQE of a queue in a weak order is; what the observer refuses stays in its place.
-SendClass next_class(RoceLink& link, Qp& qp) noexcept {
-  SendWqe& wqe = link.wqe;
-  if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return SendClass::other;
-  if (decode_send_at(qp, qp.rc->next_ci, wqe) != Decode::ok) return SendClass::other;
+wq::SendClass next_class(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::SendWqe& wqe = link.wqe;
+  if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return wq::SendClass::other;
+  if (wq::decode_send_at(qp, qp.rc->next_ci, wqe) != wq::Decode::ok) return wq::SendClass::other;
   if (qp.watched != nullptr && link.context->observer->executes(qp, wqe) != nullptr)
-    return SendClass::other;
-  if (strikes_next(*link.context)) return SendClass::other;
-  return send_class(wqe.opcode);
+    return wq::SendClass::other;
+  if (strikes_next(*link.context)) return wq::SendClass::other;
+  return wq::send_class(wqe.opcode);
 }
 
-RequesterStep begin_weakly(RoceLink& link, Qp& qp) noexcept;
+RequesterStep begin_weakly(RoceLink& link, wq::Qp& qp) noexcept;
 
 // In its place, when nothing is under way.
-RequesterStep begin_here(RoceLink& link, Qp& qp) noexcept {
+RequesterStep begin_here(RoceLink& link, wq::Qp& qp) noexcept {
   const uint16_t place = qp.rc->next_ci;
   change_keys(link, qp);
   if (qp.state != QpState::rts) return RequesterStep::down;
@@ -114,10 +114,10 @@ RequesterStep begin_here(RoceLink& link, Qp& qp) noexcept {
 }
 
 // The WQE in link.wqe, as a message.
-RequesterStep begin_request_weakly(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
-  const SendWqe& wqe = link.wqe;
-  const FenceWaits fence = fence_waits(wqe.fm_ce_se);
+RequesterStep begin_request_weakly(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
+  const wq::SendWqe& wqe = link.wqe;
+  const wq::FenceWaits fence = wq::fence_waits(wqe.fm_ce_se);
   if (fence.answers && w.answers_open > 0) return RequesterStep::idle;
   if (fence.messages && w.count > 0) return RequesterStep::idle;
   if (fence.changes) change_keys(link, qp);
@@ -133,45 +133,46 @@ RequesterStep begin_request_weakly(RoceLink& link, Qp& qp) noexcept {
     note_refused(link, qp, memory);
     return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
   }
-  RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
-              wqe.opcode, wqe.index,      wqe.wqebbs};
+  wq::RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
+                  wqe.opcode, wqe.index,      wqe.wqebbs};
   m.bytes = ask.bytes;
   if (!begin_message(link, qp, m)) return RequesterStep::idle;
   note_under_way(link, qp);
   // As if its packets were lost, and sent again when keys have changed.
-  if (!m.answered() && qp.weak->is_late(qp.type, SendClass::message)) {
-    while (next_class(link, qp) == SendClass::change && delay_change(link, qp)) {
+  if (!m.answered() && qp.weak->is_late(qp.type, wq::SendClass::message)) {
+    while (next_class(link, qp) == wq::SendClass::change && delay_change(link, qp)) {
     }
   }
   return qp.state == QpState::rts ? RequesterStep::sent : RequesterStep::down;
 }
 
 // Takes WQEs up to the next message.
-RequesterStep begin_weakly(RoceLink& link, Qp& qp) noexcept {
-  SendClass what = next_class(link, qp);
-  while (what == SendClass::change) {
+RequesterStep begin_weakly(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::SendClass what = next_class(link, qp);
+  while (what == wq::SendClass::change) {
     if (!delay_change(link, qp)) return RequesterStep::idle;
     if (qp.state != QpState::rts) return RequesterStep::down;
     if (qp.rc->next_ci == qp.sq.pi || qp.weak->full()) return RequesterStep::idle;
     what = next_class(link, qp);
   }
-  const bool message = what == SendClass::message || what == SendClass::answer;
+  const bool message = what == wq::SendClass::message || what == wq::SendClass::answer;
   return message ? begin_request_weakly(link, qp) : begin_here(link, qp);
 }
 
 // Takes the next WQE off the ring as a message.
-RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+RequesterStep begin_next_message(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   const bool stops = qp.state != QpState::rts || qp.draining;
-  if (stops || w.count == RcWire::messages) return RequesterStep::idle;
+  if (stops || w.count == wq::RcWire::messages) return RequesterStep::idle;
   if (rendezvous_due(qp) && !qp.tags->under_way) return start_rendezvous(link, qp);
   if (w.next_ci == qp.sq.pi) return RequesterStep::idle;
   if (weak_on_wire(qp) != nullptr) [[unlikely]]
     return qp.weak->full() || qp.weak->has_failed() ? RequesterStep::idle : begin_weakly(link, qp);
-  SendWqe& wqe = link.wqe;
+  wq::SendWqe& wqe = link.wqe;
   const RequestRow* row = nullptr;
   RequestData ask;
-  if (decode_send_at(qp, w.next_ci, wqe) == Decode::ok) row = request_row(qp.type, wqe.opcode);
+  if (wq::decode_send_at(qp, w.next_ci, wqe) == wq::Decode::ok)
+    row = request_row(qp.type, wqe.opcode);
   // What the observer refuses, who executes it here is told as well (exec/send_queue.cc).
   if (row != nullptr && qp.watched != nullptr &&
       link.context->observer->executes(qp, wqe) != nullptr)
@@ -191,8 +192,8 @@ RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
   }
   bool fenced = (wqe.fm_ce_se >> 5) != 0;
   if (fenced && w.answers_open > 0) return RequesterStep::idle;
-  RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
-              wqe.opcode, wqe.index,      wqe.wqebbs};
+  wq::RcMessage m{row->kind,  wqe.signaled(), wqe.wants_event(), false,
+                  wqe.opcode, wqe.index,      wqe.wqebbs};
   m.bytes = ask.bytes;
   if (!begin_message(link, qp, m)) return RequesterStep::idle;
   link.context->journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
@@ -200,9 +201,9 @@ RequesterStep begin_next_message(RoceLink& link, Qp& qp) noexcept {
   return RequesterStep::sent;
 }
 
-RcMessage& message_of(RcWire& w, uint32_t psn) noexcept {
+wq::RcMessage& message_of(wq::RcWire& w, uint32_t psn) noexcept {
   for (uint32_t i = 0; i + 1 < w.count; i++) {
-    RcMessage& m = w.at(i);
+    wq::RcMessage& m = w.at(i);
     uint32_t end = roce::psn_add(m.first_psn, m.packets);
     if (roce::psn_distance(w.una_psn, psn) < roce::psn_distance(w.una_psn, end)) return m;
   }
@@ -216,8 +217,8 @@ Op op_of(const RequestRow& row, uint32_t packet, uint32_t packets) noexcept {
 }
 
 // The packet at send_psn. A READ asks for all that is still to come in one packet.
-RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcept {
-  RcWire& w = *qp.rc;
+RequesterStep send_packet_of(RoceLink& link, wq::Qp& qp, const wq::RcMessage& m) noexcept {
+  wq::RcWire& w = *qp.rc;
   RequestData ask;
   if (!reread(link, qp, m, ask)) return RequesterStep::down;
   const RequestRow& row = *request_row(qp.type, m.opcode);
@@ -239,10 +240,11 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
   p.imm_raw = link.wqe.imm_raw;
   SubList part;
   bool whole = cut_list({ask.data.segments.data(), ask.data.count}, offset, bytes, part);
-  SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
-  Transfer t;
-  if (whole) t = gather_bytes(link.context->translator, from, payload_place(link, p.flags), bytes);
-  report_sent_errors(*link.context, qp);
+  tpt::SegmentList from{{part.segments, part.count}, own_memory(qp, m.kind, ask).need};
+  tpt::Transfer t;
+  if (whole)
+    t = tpt::gather_bytes(link.context->translator, from, payload_place(link, p.flags), bytes);
+  wq::report_sent_errors(*link.context, qp);
   if (t.source.misses_page()) {
     pause(link, qp, page_stall_ns);
     return RequesterStep::idle;
@@ -262,32 +264,33 @@ RequesterStep send_packet_of(RoceLink& link, Qp& qp, const RcMessage& m) noexcep
 
 }  // namespace
 
-bool reread(RoceLink& link, Qp& qp, const RcMessage& m, RequestData& ask) noexcept {
+bool reread(RoceLink& link, wq::Qp& qp, const wq::RcMessage& m, RequestData& ask) noexcept {
   if (m.rendezvous) {
     rendezvous_request(qp, ask, link.wqe);
     return true;
   }
   const RequestRow* row = request_row(qp.type, m.opcode);
-  bool ok = decode_send_at(qp, m.sq_index, link.wqe) == Decode::ok && link.wqe.opcode == m.opcode &&
-            read_request(qp, *row, link.wqe, ask).ok() && ask.bytes == m.bytes;
-  if (!ok) fatal_qp(*link.context, qp, "a WQE under way has changed");
+  bool ok = wq::decode_send_at(qp, m.sq_index, link.wqe) == wq::Decode::ok &&
+            link.wqe.opcode == m.opcode && read_request(qp, *row, link.wqe, ask).ok() &&
+            ask.bytes == m.bytes;
+  if (!ok) wq::fatal_qp(*link.context, qp, "a WQE under way has changed");
   return ok;
 }
 
-void after_local(Qp& qp) noexcept {
+void after_local(wq::Qp& qp) noexcept {
   qp.rc->next_ci = qp.sq.ci;
 }
 
-void start_requester(Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+void start_requester(wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   w.una_psn = w.send_psn = w.new_psn = w.sent_psn = qp.attr.sq_psn & roce::psn_mask;
   w.next_ci = qp.sq.ci;
   w.head = w.count = 0;
   w.answers_open = 0;
 }
 
-RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+RequesterStep send_next(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   bool runs = qp.state == QpState::rts || (qp.state == QpState::sqd && w.count > 0);
   if (!runs) return RequesterStep::down;
   if (w.pause_until_ns != 0) return RequesterStep::idle;
@@ -299,4 +302,4 @@ RequesterStep send_next(RoceLink& link, Qp& qp) noexcept {
   return send_packet_of(link, qp, message_of(w, w.send_psn));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -8,7 +8,7 @@
 #include "vhca/transport/request.hh"
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 enum class RequesterStep : uint8_t {
   sent,   // a packet went out; there may be more
@@ -16,26 +16,26 @@ enum class RequesterStep : uint8_t {
   local,  // the next WQE is no request for the peer and nothing is under way: execute it here
   down,   // the queue has left its state
 };
-RequesterStep send_next(RoceLink&, Qp&) noexcept;
+RequesterStep send_next(RoceLink&, wq::Qp&) noexcept;
 
 // A WQE was executed here: the next one follows it.
-void after_local(Qp&) noexcept;
+void after_local(wq::Qp&) noexcept;
 
 // The queue enters RTS: sequence numbers from its attributes.
-void start_requester(Qp&) noexcept;
+void start_requester(wq::Qp&) noexcept;
 // Nothing is under way any more: the next WQE begins behind all sequence numbers that were used.
-void send_anew(Qp&) noexcept;
+void send_anew(wq::Qp&) noexcept;
 // Progress was made: patience is full again, the timer runs anew.
-void note_progress(RoceLink&, Qp&) noexcept;
+void note_progress(RoceLink&, wq::Qp&) noexcept;
 // Sends again from the oldest packet that is not acknowledged, once until there is progress.
-void go_back(RoceLink&, Qp&, bool counts) noexcept;
+void go_back(RoceLink&, wq::Qp&, bool counts) noexcept;
 // The oldest message fails.
-void fail_oldest(RoceLink&, Qp&, Verdict) noexcept;
+void fail_oldest(RoceLink&, wq::Qp&, Verdict) noexcept;
 // Timers that have run out.
-void check_timer(RoceLink&, Qp&) noexcept;
+void check_timer(RoceLink&, wq::Qp&) noexcept;
 
 // The WQE of a message, read again into link.wqe. False: it has changed, and the queue is in error
 // now.
-bool reread(RoceLink&, Qp&, const RcMessage&, RequestData&) noexcept;
+bool reread(RoceLink&, wq::Qp&, const wq::RcMessage&, RequestData&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

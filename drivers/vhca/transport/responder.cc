@@ -13,7 +13,7 @@
 #include "vhca/wq/in_entry.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -21,11 +21,11 @@ using prm::Opcode;
 using prm::Syndrome;
 
 // Tells the journal of a transfer. `end`: which side of it this queue's keys are on.
-void note(EngineContext& context, Qp& qp, const Request& r, const Transfer& t,
-          SignEnd end = SignEnd::target) noexcept {
-  report_answered_errors(context, qp, end);
+void note(wq::EngineContext& context, wq::Qp& qp, const Request& r, const tpt::Transfer& t,
+          wq::SignEnd end = wq::SignEnd::target) noexcept {
+  wq::report_answered_errors(context, qp, end);
   if (!t.ok()) {
-    if (t.source == protection::gone || t.target == protection::gone)
+    if (t.source == tpt::protection::gone || t.target == tpt::protection::gone)
       context.journal->fault(t.fault_va, static_cast<uint32_t>(r.ask.bytes));
     return;
   }
@@ -34,9 +34,9 @@ void note(EngineContext& context, Qp& qp, const Request& r, const Transfer& t,
 }
 
 // The requester checks its own list before it sends anything.
-Verdict check_local(EngineContext& context, const Request& r) noexcept {
+Verdict check_local(wq::EngineContext& context, const Request& r) noexcept {
   uint32_t bad_key = 0;
-  return check_list(context.translator, r.local, r.ask.bytes, bad_key);
+  return tpt::check_list(context.translator, r.local, r.ask.bytes, bad_key);
 }
 
 bool has_opcode(const Request& r, Opcode op) noexcept {
@@ -51,7 +51,7 @@ prm::CqeOpcode completion_of(const Request& r) noexcept {
 }
 
 // `in_entry`: the data waits for the completion in EngineContext::entry_data.
-Verdict finish(EngineContext& context, Qp& qp, const Request& r, const RecvWqe& wqe,
+Verdict finish(wq::EngineContext& context, wq::Qp& qp, const Request& r, const wq::RecvWqe& wqe,
                bool in_entry = false) noexcept {
   finish_receive(context, qp, wqe,
                  {completion_of(r), r.ask.bytes, r.wqe.imm_raw, r.wqe.solicited(), in_entry});
@@ -60,27 +60,28 @@ Verdict finish(EngineContext& context, Qp& qp, const Request& r, const RecvWqe& 
 
 // The receive's own memory is asked for although the data goes to the completion: the client's
 // library writes there.
-Transfer move_to_entry(EngineContext& context, const Request& r, const SegmentList& to) noexcept {
-  Transfer t;
-  t.target = check_list(context.translator, to, r.ask.bytes, t.bad_key);
+tpt::Transfer move_to_entry(wq::EngineContext& context, const Request& r,
+                            const tpt::SegmentList& to) noexcept {
+  tpt::Transfer t;
+  t.target = tpt::check_list(context.translator, to, r.ask.bytes, t.bad_key);
   if (!t.ok()) return t;
-  Segment entry = entry_segment(context);
-  return move_bytes(context.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
+  tpt::Segment entry = wq::entry_segment(context);
+  return tpt::move_bytes(context.translator, r.local, {{&entry, 1}, {}}, r.ask.bytes);
 }
 
-Verdict receive_in_wqe(EngineContext& context, Qp& qp, const Request& r) noexcept {
-  RecvWqe wqe;
+Verdict receive_in_wqe(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
+  wq::RecvWqe wqe;
   if (Verdict o = claim_receive(context, qp, wqe); !o.ok()) return o;
   if (r.ask.bytes > wqe.room) {
-    note_too_long(context, qp, r.ask.bytes);
+    wq::note_too_long(context, qp, r.ask.bytes);
     return fail_receive(context, qp, wqe,
                         {Syndrome::local_length, "message longer than its receive WQE"},
                         Syndrome::remote_inval_req);
   }
-  SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  bool in_entry = received_in_entry(qp, r.ask.bytes);
-  Transfer t = in_entry ? move_to_entry(context, r, to)
-                        : move_bytes(context.translator, r.local, to, r.ask.bytes);
+  tpt::SegmentList to{{wqe.segments.data(), wqe.count}, wq::recv_access(qp)};
+  bool in_entry = wq::received_in_entry(qp, r.ask.bytes);
+  tpt::Transfer t = in_entry ? move_to_entry(context, r, to)
+                             : tpt::move_bytes(context.translator, r.local, to, r.ask.bytes);
   note(context, qp, r, t);
   if (!t.source.ok()) return t.source;
   if (t.target.misses_page()) return page_missed(qp);
@@ -93,19 +94,19 @@ Verdict receive_in_wqe(EngineContext& context, Qp& qp, const Request& r) noexcep
 
 // The message lies in the sender's memory; a page of the buffer that was brought in may be gone
 // again, and an entry that was taken is not put back.
-Verdict move_to_buffer(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict move_to_buffer(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
   constexpr int most_tries = 64;
   TagPart part;
   if (Verdict o = tag_part(context, qp, 0, r.ask.bytes, part); !o.ok()) return o;
   SubList rest;
   bool whole = cut_list(r.local.segments, part.skip, part.to.bytes, rest);
-  SegmentList from{{rest.segments, rest.count}, r.local.need};
-  SegmentList to{{&part.to, 1}, recv_access(qp)};
-  Transfer t;
-  t.target = protection::page;
+  tpt::SegmentList from{{rest.segments, rest.count}, r.local.need};
+  tpt::SegmentList to{{&part.to, 1}, wq::recv_access(qp)};
+  tpt::Transfer t;
+  t.target = tpt::protection::page;
   for (int i = 0; whole && i < most_tries && t.target.misses_page(); i++) {
-    (void)page_in(context.translator, to, part.to.bytes);
-    t = move_bytes(context.translator, from, to, part.to.bytes);
+    (void)tpt::page_in(context.translator, to, part.to.bytes);
+    t = tpt::move_bytes(context.translator, from, to, part.to.bytes);
   }
   note(context, qp, r, t);
   // The sender looked at its memory before; what is gone now ends the message.
@@ -115,16 +116,17 @@ Verdict move_to_buffer(EngineContext& context, Qp& qp, const Request& r) noexcep
 }
 
 // The first bytes say whether a tag is matched.
-Verdict open_message(EngineContext& context, Qp& qp, const Request& r, TagRoute& route) noexcept {
+Verdict open_message(wq::EngineContext& context, wq::Qp& qp, const Request& r,
+                     TagRoute& route) noexcept {
   std::array<std::byte, tag_headers_bytes> start;
   const uint64_t bytes = std::min<uint64_t>(r.ask.bytes, start.size());
-  Transfer t = gather_bytes(context.translator, r.local, start.data(), bytes);
+  tpt::Transfer t = tpt::gather_bytes(context.translator, r.local, start.data(), bytes);
   if (!t.ok()) return t.source;
   const bool whole = packets_of(r.ask.bytes, mtu_bytes(qp)) == 1;
   return route_message(context, qp, {{start.data(), bytes}, r.ask.bytes, whole}, route);
 }
 
-Verdict respond_tagged(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_tagged(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
   TagRoute route{};
   if (Verdict o = open_message(context, qp, r, route); !o.ok()) return o;
   if (route == TagRoute::taken) return Verdict::done();
@@ -134,27 +136,27 @@ Verdict respond_tagged(EngineContext& context, Qp& qp, const Request& r) noexcep
   return o;
 }
 
-Verdict respond_send(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_send(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
   if (Verdict o = check_local(context, r); !o.ok()) return o;
   establish(context, qp);
   return qp.tags ? respond_tagged(context, qp, r) : receive_in_wqe(context, qp, r);
 }
 
-Verdict respond_write(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_write(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
   bool with_imm = has_opcode(r, Opcode::rdma_write_imm);
   if (with_imm || (qp.attr.access & access::remote_write) == 0) {
     if (Verdict o = check_local(context, r); !o.ok()) return o;
   }
   establish(context, qp);
   if (Verdict o = admit_write(context, qp); !o.ok()) return o;
-  Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
-  RecvWqe wqe;
+  tpt::Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
+  wq::RecvWqe wqe;
   if (with_imm) {
     if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_write); !o.ok()) return o;
     if (Verdict o = claim_receive(context, qp, wqe); !o.ok()) return o;
   }
-  SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
-  Transfer t = move_bytes(context.translator, r.local, to, r.ask.bytes);
+  tpt::SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
+  tpt::Transfer t = tpt::move_bytes(context.translator, r.local, to, r.ask.bytes);
   note(context, qp, r, t);
   if (!t.source.ok()) return t.source;
   if (t.target.misses_page()) return page_missed(qp);
@@ -162,13 +164,13 @@ Verdict respond_write(EngineContext& context, Qp& qp, const Request& r) noexcept
   return with_imm ? finish(context, qp, r, wqe) : Verdict::done();
 }
 
-Verdict respond_read(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_read(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
   establish(context, qp);
   if (Verdict o = admit_read(context, qp); !o.ok()) return o;
-  Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
-  SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
-  Transfer t = move_bytes(context.translator, from, r.local, r.ask.bytes);
-  note(context, qp, r, t, SignEnd::source);
+  tpt::Segment range{r.ask.remote_addr, r.ask.bytes, r.ask.rkey, false};
+  tpt::SegmentList from = remote_range(qp, range, prm::mkey::remote_read);
+  tpt::Transfer t = tpt::move_bytes(context.translator, from, r.local, r.ask.bytes);
+  note(context, qp, r, t, wq::SignEnd::source);
   if (t.source.misses_page()) return page_missed(qp);
   if (!t.source.ok()) return refuse_range(context, qp, from, t.source.why);
   if (!t.target.ok()) return t.target;
@@ -176,29 +178,31 @@ Verdict respond_read(EngineContext& context, Qp& qp, const Request& r) noexcept 
 }
 
 // The word has changed: an answer whose page went away just now is not asked for again.
-Transfer scatter_answer(EngineContext& context, const Request& r, const uint64_t& old) noexcept {
+tpt::Transfer scatter_answer(wq::EngineContext& context, const Request& r,
+                             const uint64_t& old) noexcept {
   constexpr int most_tries = 64;
-  Transfer t;
+  tpt::Transfer t;
   for (int i = 0; i < most_tries; i++) {
-    t = scatter_bytes(context.translator, reinterpret_cast<const std::byte*>(&old), 8, r.local);
+    t = tpt::scatter_bytes(context.translator, reinterpret_cast<const std::byte*>(&old), 8,
+                           r.local);
     if (!t.target.misses_page()) return t;
   }
-  t.target = protection::gone;
+  t.target = tpt::protection::gone;
   return t;
 }
 
-Verdict respond_atomic(EngineContext& context, Qp& qp, const Request& r) noexcept {
+Verdict respond_atomic(wq::EngineContext& context, wq::Qp& qp, const Request& r) noexcept {
   establish(context, qp);
-  Piece word{};
+  tpt::Piece word{};
   uint64_t old = 0;
   if (Verdict o = admit_atomic(context, qp, r.ask.remote_addr); !o.ok()) return o;
   if (Verdict o = find_word(context, qp, r.ask.rkey, r.ask.remote_addr, word); !o.ok()) return o;
   // The answer has to have a place before memory changes.
   if (Verdict o = check_local(context, r); !o.ok()) return o;
-  if (Verdict d = page_in(context.translator, r.local, 8); !d.ok()) return d;
+  if (Verdict d = tpt::page_in(context.translator, r.local, 8); !d.ok()) return d;
   WordChange change{has_opcode(r, Opcode::atomic_fa), r.ask.swap_add, r.ask.compare};
   if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
-  Transfer t = scatter_answer(context, r, old);
+  tpt::Transfer t = scatter_answer(context, r, old);
   if (!t.target.ok()) return t.target;
   t.pieces++;
   note(context, qp, r, t);
@@ -207,7 +211,8 @@ Verdict respond_atomic(EngineContext& context, Qp& qp, const Request& r) noexcep
 
 }  // namespace
 
-Verdict respond(EngineContext& context, Qp& qp, RequestKind kind, const Request& r) noexcept {
+Verdict respond(wq::EngineContext& context, wq::Qp& qp, RequestKind kind,
+                const Request& r) noexcept {
   switch (kind) {
     case RequestKind::send:
       return respond_send(context, qp, r);
@@ -221,4 +226,4 @@ Verdict respond(EngineContext& context, Qp& qp, RequestKind kind, const Request&
   return respond_atomic(context, qp, r);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

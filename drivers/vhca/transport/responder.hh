@@ -10,15 +10,15 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // A request as it arrives. `local`: the requester's memory, source or target.
 struct Request {
-  const SendWqe& wqe;
+  const wq::SendWqe& wqe;
   const RequestData& ask;
-  SegmentList local;
+  tpt::SegmentList local;
 };
 
-Verdict respond(EngineContext&, Qp&, RequestKind, const Request&) noexcept;
+Verdict respond(wq::EngineContext&, wq::Qp&, RequestKind, const Request&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -10,7 +10,7 @@
 #include "vhca/transport/responder_checks.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -27,17 +27,20 @@ Nak code_of(Syndrome s) noexcept {
                                       : Nak::invalid_request;
 }
 
-SegmentList answer_range(const Qp& qp, const RcAnswer& a, const Segment& s) noexcept {
-  return {{&s, 1}, {a.pd, qp.qpn.value(), prm::mkey::remote_read, may_fault(qp, paged_op::read)}};
+tpt::SegmentList answer_range(const wq::Qp& qp, const wq::RcAnswer& a,
+                              const tpt::Segment& s) noexcept {
+  return {{&s, 1},
+          {a.pd, qp.qpn.value(), prm::mkey::remote_read, wq::may_fault(qp, paged_op::read)}};
 }
 
-bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer& a) noexcept {
+bool may_read_again(RoceLink& link, wq::Qp& qp, const RocePacket& p,
+                    const wq::RcAnswer& a) noexcept {
   uint32_t packets = a.packets - roce::psn_distance(a.first_psn, p.psn);
   if (packets_of(p.length, mtu_bytes(qp)) != packets) return false;
-  Segment range{p.va, p.length, p.rkey, false};
+  tpt::Segment range{p.va, p.length, p.rkey, false};
   uint32_t bad_key = 0;
-  const SegmentList asked = answer_range(qp, a, range);
-  Verdict d = check_list(link.context->translator, asked, p.length, bad_key);
+  const tpt::SegmentList asked = answer_range(qp, a, range);
+  Verdict d = tpt::check_list(link.context->translator, asked, p.length, bad_key);
   if (d.ok()) return true;
   answer_refusal(link, qp, refuse_range(*link.context, qp, asked, d.why));
   // The requester waits for this answer: to what it has not sent it listens to no refusal.
@@ -45,7 +48,7 @@ bool may_read_again(RoceLink& link, Qp& qp, const RocePacket& p, const RcAnswer&
   return false;
 }
 
-Op answer_op(const RcAnswer& a) noexcept {
+Op answer_op(const wq::RcAnswer& a) noexcept {
   if (a.atomic) return Op::atomic_acknowledge;
   if (a.packets == 1) return Op::read_only;
   if (a.next == 0) return Op::read_first;
@@ -54,7 +57,7 @@ Op answer_op(const RcAnswer& a) noexcept {
 
 enum class Went : uint8_t { out, later, refused };
 
-Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
+Went send_answer(RoceLink& link, wq::Qp& qp, const wq::RcAnswer& a) noexcept {
   RocePacket p = packet_of(qp, answer_op(a), roce::psn_add(a.first_psn, a.next));
   p.ack_value = roce::aeth::no_credit_count;
   p.msn = qp.rc->msn;
@@ -63,10 +66,10 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
   uint64_t offset = uint64_t{a.next} * mtu;
   uint64_t bytes = a.atomic ? 0 : std::min<uint64_t>(mtu, a.length - offset);
   if (bytes > 0) {
-    Segment range{a.va + offset, bytes, a.rkey, false};
-    Transfer t = gather_bytes(link.context->translator, answer_range(qp, a, range),
-                              payload_place(link, p.flags), bytes);
-    report_answered_errors(*link.context, qp, SignEnd::source);
+    tpt::Segment range{a.va + offset, bytes, a.rkey, false};
+    tpt::Transfer t = tpt::gather_bytes(link.context->translator, answer_range(qp, a, range),
+                                        payload_place(link, p.flags), bytes);
+    wq::report_answered_errors(*link.context, qp, wq::SignEnd::source);
     if (t.source.misses_page()) return Went::later;
     if (!t.ok()) return Went::refused;
     link.context->journal->translated(a.rkey, t.pieces, bytes);
@@ -74,8 +77,8 @@ Went send_answer(RoceLink& link, Qp& qp, const RcAnswer& a) noexcept {
   return send_packet(link, qp, p, bytes) ? Went::out : Went::later;
 }
 
-bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
-  RcWire& w = *qp.rc;
+bool send_acknowledge(RoceLink& link, wq::Qp& qp) noexcept {
+  wq::RcWire& w = *qp.rc;
   uint32_t psn = w.nak_owed ? w.nak_psn : w.ack_psn;
   RocePacket p = packet_of(qp, Op::acknowledge, psn);
   p.ack_kind = w.nak_owed ? w.nak_kind : roce::aeth::ack;
@@ -88,8 +91,8 @@ bool send_acknowledge(RoceLink& link, Qp& qp) noexcept {
 
 }  // namespace
 
-void owe_nak(RoceLink& link, Qp& qp, uint8_t kind, uint8_t value) noexcept {
-  RcWire& w = *qp.rc;
+void owe_nak(RoceLink& link, wq::Qp& qp, uint8_t kind, uint8_t value) noexcept {
+  wq::RcWire& w = *qp.rc;
   w.nak_owed = w.silent = true;
   w.nak_kind = kind;
   w.nak_value = value;
@@ -98,25 +101,25 @@ void owe_nak(RoceLink& link, Qp& qp, uint8_t kind, uint8_t value) noexcept {
 }
 
 // An acknowledgement behind a READ or an atomic whose answer got lost would say that it has come.
-void owe_ack(RoceLink& link, Qp& qp, uint32_t psn) noexcept {
-  RcWire& w = *qp.rc;
+void owe_ack(RoceLink& link, wq::Qp& qp, uint32_t psn) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (!w.ack_owed || roce::psn_diff(psn, w.ack_psn) > 0) w.ack_psn = psn;
   w.ack_owed = true;
   link.answering.push(qp);
 }
 
 // Tells the requester that its packet was not executed.
-void answer_refusal(RoceLink& link, Qp& qp, const Verdict& o) noexcept {
+void answer_refusal(RoceLink& link, wq::Qp& qp, const Verdict& o) noexcept {
   if (o.again == Again::rnr)
     owe_nak(link, qp, roce::aeth::rnr, o.rnr_timer & 31);
   else
     owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(code_of(o.syndrome)));
 }
 
-RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
-  RcWire& w = *qp.rc;
-  RcAnswer& a = w.answer(0);
-  w.next_answer = (w.next_answer + 1) % RcWire::answers_kept;
+wq::RcAnswer& new_answer(const wq::Qp& qp, uint32_t psn, uint32_t packets) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::RcAnswer& a = w.answer(0);
+  w.next_answer = (w.next_answer + 1) % wq::RcWire::answers_kept;
   a = {};
   a.used = a.pending = true;
   a.first_psn = psn;
@@ -126,13 +129,13 @@ RcAnswer& new_answer(const Qp& qp, uint32_t psn, uint32_t packets) noexcept {
 }
 
 // A packet that has been executed comes again: the answer got lost.
-void handle_repeat(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+void handle_repeat(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (has(p, flag::send | flag::write)) return owe_ack(link, qp, p.psn);
   link.answering.push(qp);
   bool found = false;
-  for (uint32_t i = 0; i < RcWire::answers_kept; i++) {
-    RcAnswer& a = w.answer(i);
+  for (uint32_t i = 0; i < wq::RcWire::answers_kept; i++) {
+    wq::RcAnswer& a = w.answer(i);
     int32_t at = roce::psn_diff(p.psn, a.first_psn);
     // What was asked for behind it is asked for again too.
     if (found) a.pending = false;
@@ -150,10 +153,10 @@ void handle_repeat(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   }
 }
 
-bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
-  RcWire& w = *qp.rc;
-  for (uint32_t i = 0; i < RcWire::answers_kept; i++) {
-    RcAnswer& a = w.answer(i);
+bool send_owed(RoceLink& link, wq::Qp& qp, std::size_t& sent) noexcept {
+  wq::RcWire& w = *qp.rc;
+  for (uint32_t i = 0; i < wq::RcWire::answers_kept; i++) {
+    wq::RcAnswer& a = w.answer(i);
     for (; a.pending; a.pending = a.next < a.packets) {
       if (sent == packets_in_a_row) return false;
       Went went = send_answer(link, qp, a);
@@ -164,7 +167,7 @@ bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
       if (went == Went::out) continue;
       // The memory went away after the READ was accepted.
       uint32_t psn = roce::psn_add(a.first_psn, a.next - 1);
-      for (RcAnswer& other : w.answers) other.pending = false;
+      for (wq::RcAnswer& other : w.answers) other.pending = false;
       answer_refusal(
           link, qp,
           refuse(*link.context, qp, {Syndrome::remote_access, "the memory of a READ is gone"}));
@@ -178,4 +181,4 @@ bool send_owed(RoceLink& link, Qp& qp, std::size_t& sent) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -9,18 +9,18 @@
 #include "vhca/core/verdict.hh"
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // A negative acknowledgement at the number that is expected; `kind` and `value` as in an AETH.
-void owe_nak(RoceLink&, Qp&, uint8_t kind, uint8_t value) noexcept;
+void owe_nak(RoceLink&, wq::Qp&, uint8_t kind, uint8_t value) noexcept;
 // All up to `psn` has arrived.
-void owe_ack(RoceLink&, Qp&, uint32_t psn) noexcept;
+void owe_ack(RoceLink&, wq::Qp&, uint32_t psn) noexcept;
 // The requester's packet was not executed.
-void answer_refusal(RoceLink&, Qp&, const Verdict&) noexcept;
+void answer_refusal(RoceLink&, wq::Qp&, const Verdict&) noexcept;
 
 // The place of a READ's or an atomic's answer, the oldest one's.
-RcAnswer& new_answer(const Qp&, uint32_t psn, uint32_t packets) noexcept;
+wq::RcAnswer& new_answer(const wq::Qp&, uint32_t psn, uint32_t packets) noexcept;
 // A packet that has been executed comes again: the answer got lost.
-void handle_repeat(RoceLink&, Qp&, const RocePacket&) noexcept;
+void handle_repeat(RoceLink&, wq::Qp&, const RocePacket&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

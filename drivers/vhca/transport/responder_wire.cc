@@ -12,22 +12,22 @@
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/sign_cqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
 using prm::Syndrome;
 using roce::Op;
 using roce::aeth::Nak;
-using Receiving = RcWire::Receiving;
+using Receiving = wq::RcWire::Receiving;
 namespace flag = roce::flag;
 
-Verdict invalid(RoceLink& link, Qp& qp, const char* why) noexcept {
+Verdict invalid(RoceLink& link, wq::Qp& qp, const char* why) noexcept {
   return refuse(*link.context, qp, {Syndrome::remote_inval_req, why});
 }
 
 // The observer's word on a range that the peer names.
-Verdict watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right) noexcept {
+Verdict watch_range(RoceLink& link, wq::Qp& qp, const tpt::Segment& range, uint8_t right) noexcept {
   if (link.context->observer == nullptr) [[likely]]
     return Verdict::done();
   const prm::lint::RuleRow* row = link.context->observer->arrives(qp, range, right);
@@ -35,22 +35,22 @@ Verdict watch_range(RoceLink& link, Qp& qp, const Segment& range, uint8_t right)
   return refuse(*link.context, qp, {Syndrome::remote_access, row->sentence});
 }
 
-Verdict open_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+Verdict open_write(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (Verdict o = admit_write(*link.context, qp); !o.ok()) return o;
   w.write_va = p.va;
   w.write_rkey = p.rkey;
   w.write_length = p.length;
   if (p.length > qp.spec.max_message) return invalid(link, qp, "a message beyond the limit");
-  Segment range{p.va, p.length, p.rkey, false};
+  tpt::Segment range{p.va, p.length, p.rkey, false};
   if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
   Verdict o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
   return o.ok() ? page_in_range(*link.context, qp, range, prm::mkey::remote_write) : o;
 }
 
-Verdict execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  EngineContext& context = *link.context;
+Verdict execute_write(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::EngineContext& context = *link.context;
   uint64_t bytes = p.payload.size();
   if (has(p, flag::first)) {
     if (Verdict o = open_write(link, qp, p); !o.ok()) return o;
@@ -62,10 +62,10 @@ Verdict execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
     if (Verdict o = claim_receive(context, qp, link.recv); !o.ok()) return o;
   }
   if (bytes > 0) {
-    Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
-    const SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
-    Transfer t = scatter_bytes(context.translator, p.payload.data(), bytes, to);
-    report_answered_errors(context, qp, SignEnd::target);
+    tpt::Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
+    const tpt::SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
+    tpt::Transfer t = tpt::scatter_bytes(context.translator, p.payload.data(), bytes, to);
+    wq::report_answered_errors(context, qp, wq::SignEnd::target);
     if (t.target.misses_page()) return page_missed(qp);
     if (!t.ok()) return refuse_range(context, qp, to, t.target.why);
     context.journal->translated(w.write_rkey, t.pieces, bytes);
@@ -74,17 +74,17 @@ Verdict execute_write(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   return has(p, flag::imm) ? finish_message(link, qp, p) : Verdict::done();
 }
 
-Verdict execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  EngineContext& context = *link.context;
+Verdict execute_read(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::EngineContext& context = *link.context;
   if (Verdict o = admit_read(context, qp); !o.ok()) return o;
   if (p.length > qp.spec.max_message || w.is_full())
     return invalid(link, qp, "more or longer READs than the queue takes");
-  Segment range{p.va, p.length, p.rkey, false};
+  tpt::Segment range{p.va, p.length, p.rkey, false};
   if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   if (Verdict o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
-  RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
+  wq::RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
   a.length = p.length;
@@ -93,10 +93,10 @@ Verdict execute_read(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   return Verdict::done();
 }
 
-Verdict execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
-  EngineContext& context = *link.context;
-  Piece word{};
+Verdict execute_atomic(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
+  wq::EngineContext& context = *link.context;
+  tpt::Piece word{};
   uint64_t old = 0;
   if (Verdict o = admit_atomic(context, qp, p.va); !o.ok()) return o;
   if (w.is_full()) return invalid(link, qp, "more atomics than the queue takes");
@@ -105,7 +105,7 @@ Verdict execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (Verdict o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
   if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
-  RcAnswer& a = new_answer(qp, p.psn, 1);
+  wq::RcAnswer& a = new_answer(qp, p.psn, 1);
   a.atomic = true;
   a.original = old;
   context.journal->translated(p.rkey, 1, 8);
@@ -114,8 +114,8 @@ Verdict execute_atomic(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 }
 
 // Whether the packet may come at this place of a message, with this much payload.
-const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
-  const RcWire& w = *qp.rc;
+const char* order_objection(const wq::Qp& qp, const RocePacket& p) noexcept {
+  const wq::RcWire& w = *qp.rc;
   Receiving kind = has(p, flag::send)    ? Receiving::send
                    : has(p, flag::write) ? Receiving::write
                                          : Receiving::nothing;
@@ -129,14 +129,14 @@ const char* order_objection(const Qp& qp, const RocePacket& p) noexcept {
 }
 
 // Each packet to an XRC target names its shared queue, all of a message the same.
-Verdict aim(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
+Verdict aim(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   if (has(p, flag::first)) qp.rc->srqn = p.srqn;
   if (p.srqn != qp.rc->srqn) return invalid(link, qp, "another XRC queue within a message");
   return aim_at_srq(*link.context, qp, p.srqn);
 }
 
-Verdict execute(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+Verdict execute(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (const char* why = order_objection(qp, p)) return invalid(link, qp, why);
   if (qp.type == QpType::xrc_tgt) {
     if (Verdict o = aim(link, qp, p); !o.ok()) return o;
@@ -156,8 +156,8 @@ Receiving behind(const RocePacket& p) noexcept {
 }
 
 // Nobody asks again: a message of which a packet is missing is dropped as a whole.
-void handle_unreliable(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+void handle_unreliable(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (p.psn != w.expected_psn || has(p, flag::first)) w.receiving = Receiving::nothing;
   w.expected_psn = roce::psn_add(p.psn, 1);
   establish(*link.context, qp);
@@ -167,14 +167,14 @@ void handle_unreliable(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
 
 }  // namespace
 
-void forget_shared(Qp& qp) noexcept {
+void forget_shared(wq::Qp& qp) noexcept {
   if (!qp.rc) return;
   qp.rc->holds_receive = false;
-  for (RcAnswer& a : qp.rc->answers) a.used = a.pending = false;
+  for (wq::RcAnswer& a : qp.rc->answers) a.used = a.pending = false;
 }
 
-void handle_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
-  RcWire& w = *qp.rc;
+void handle_request(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
+  wq::RcWire& w = *qp.rc;
   if (!answers(qp)) return;
   if (qp.type == QpType::uc) return handle_unreliable(link, qp, p);
   int32_t ahead = roce::psn_diff(p.psn, w.expected_psn);
@@ -193,4 +193,4 @@ void handle_request(RoceLink& link, Qp& qp, const RocePacket& p) noexcept {
   if (p.ack_request && has(p, flag::send | flag::write)) owe_ack(link, qp, p.psn);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -6,13 +6,13 @@
 
 #include "vhca/transport/roce_link.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
-void handle_request(RoceLink&, Qp&, const RocePacket&) noexcept;
+void handle_request(RoceLink&, wq::Qp&, const RocePacket&) noexcept;
 // A shared queue is gone: nothing may use what the queue pair has taken from it.
-void forget_shared(Qp&) noexcept;
+void forget_shared(wq::Qp&) noexcept;
 // Sends answers and the acknowledgement that are owed. False: the wire is full, or there is more;
 // `sent` packets went out.
-bool send_owed(RoceLink&, Qp&, std::size_t& sent) noexcept;
+bool send_owed(RoceLink&, wq::Qp&, std::size_t& sent) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

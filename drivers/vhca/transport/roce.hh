@@ -8,7 +8,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/detail/base/field.hh"
 
-namespace kilim::vhca::roce {
+namespace kilim::vhca::transport::roce {
 
 inline constexpr uint16_t udp_port = 4791;
 inline constexpr uint32_t psn_mask = 0xffffff;
@@ -239,4 +239,4 @@ constexpr int32_t psn_diff(uint32_t a, uint32_t b) noexcept {
   return static_cast<int32_t>((a - b) << 8) >> 8;
 }
 
-}  // namespace kilim::vhca::roce
+}  // namespace kilim::vhca::transport::roce

@@ -9,7 +9,7 @@
 #include "vhca/transport/icrc.hh"
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -136,22 +136,23 @@ void write_headers(std::byte* p, const RocePacket& r) noexcept {
 
 void write_ipv4(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> ip) noexcept {
   constexpr uint16_t dont_fragment = 0x4000;
-  put_be<uint16_t>(ip, 0, static_cast<uint16_t>(0x4500 | path.traffic_class));
-  put_be<uint16_t>(ip, 2, static_cast<uint16_t>(ipv4 + l4_bytes));
-  put_be<uint16_t>(ip, 4, 0);
-  put_be<uint16_t>(ip, 6, dont_fragment);  // as rxe's prepare_ipv4_hdr() in the kernel's rxe_net.c
-  put_be<uint16_t>(ip, 8, static_cast<uint16_t>(path.hop_limit << 8 | protocol_udp));
-  put_be<uint16_t>(ip, 10, 0);
+  wire::put_be<uint16_t>(ip, 0, static_cast<uint16_t>(0x4500 | path.traffic_class));
+  wire::put_be<uint16_t>(ip, 2, static_cast<uint16_t>(ipv4 + l4_bytes));
+  wire::put_be<uint16_t>(ip, 4, 0);
+  wire::put_be<uint16_t>(ip, 6,
+                         dont_fragment);  // as rxe's prepare_ipv4_hdr() in the kernel's rxe_net.c
+  wire::put_be<uint16_t>(ip, 8, static_cast<uint16_t>(path.hop_limit << 8 | protocol_udp));
+  wire::put_be<uint16_t>(ip, 10, 0);
   std::memcpy(ip.data() + 12, path.sgid.data() + 12, 4);
   std::memcpy(ip.data() + 16, path.dgid.data() + 12, 4);
-  const auto sum = static_cast<uint16_t>(~fold_sum(add_to_sum(0, ip.first(ipv4))));
+  const auto sum = static_cast<uint16_t>(~wire::fold_sum(wire::add_to_sum(0, ip.first(ipv4))));
   std::memcpy(ip.data() + 10, &sum, sizeof(sum));
 }
 
 void write_ipv6(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> ip) noexcept {
-  put_be<uint32_t>(ip, 0,
-                   6u << 28 | uint32_t{path.traffic_class} << 20 | (path.flow_label & 0xfffff));
-  put_be<uint16_t>(ip, 4, static_cast<uint16_t>(l4_bytes));
+  wire::put_be<uint32_t>(
+      ip, 0, 6u << 28 | uint32_t{path.traffic_class} << 20 | (path.flow_label & 0xfffff));
+  wire::put_be<uint16_t>(ip, 4, static_cast<uint16_t>(l4_bytes));
   ip[6] = std::byte{protocol_udp};
   ip[7] = std::byte{path.hop_limit};
   std::memcpy(ip.data() + 8, path.sgid.data(), path.sgid.size());
@@ -164,12 +165,12 @@ void write_ip(const RocePath& path, std::size_t l4_bytes, std::span<std::byte> o
   const std::size_t l4 = ether + (four ? ipv4 : ipv6);
   std::memcpy(out.data(), path.dst.data(), path.dst.size());
   std::memcpy(out.data() + 6, path.src.data(), path.src.size());
-  put_be<uint16_t>(out, 12, four ? 0x0800 : 0x86dd);
+  wire::put_be<uint16_t>(out, 12, four ? 0x0800 : 0x86dd);
   (four ? write_ipv4 : write_ipv6)(path, l4_bytes, out.subspan(ether));
-  put_be<uint16_t>(out, l4, path.src_port);
-  put_be<uint16_t>(out, l4 + 2, udp_port);
-  put_be<uint16_t>(out, l4 + 4, static_cast<uint16_t>(l4_bytes));
-  put_be<uint16_t>(out, l4 + 6, 0);  // the ICRC does its work
+  wire::put_be<uint16_t>(out, l4, path.src_port);
+  wire::put_be<uint16_t>(out, l4 + 2, udp_port);
+  wire::put_be<uint16_t>(out, l4 + 4, static_cast<uint16_t>(l4_bytes));
+  wire::put_be<uint16_t>(out, l4 + 6, 0);  // the ICRC does its work
 }
 
 Gid mapped(const std::byte* address) noexcept {
@@ -179,9 +180,9 @@ Gid mapped(const std::byte* address) noexcept {
 }
 
 // Both GIDs, out of a header of either version.
-void read_ip(std::span<const std::byte> frame, const PacketView& v, RocePacket& r) noexcept {
-  r.ip = frame.subspan(v.l3_at, v.l3 == L3::ipv4 ? ipv4 : ipv6);
-  if (v.l3 == L3::ipv4) {
+void read_ip(std::span<const std::byte> frame, const wire::PacketView& v, RocePacket& r) noexcept {
+  r.ip = frame.subspan(v.l3_at, v.l3 == wire::L3::ipv4 ? ipv4 : ipv6);
+  if (v.l3 == wire::L3::ipv4) {
     r.sgid = mapped(r.ip.data() + 12);
     r.dgid = mapped(r.ip.data() + 16);
     return;
@@ -193,14 +194,15 @@ void read_ip(std::span<const std::byte> frame, const PacketView& v, RocePacket& 
 }  // namespace
 
 RoceParse parse_roce(std::span<const std::byte> frame, RocePacket& r) noexcept {
-  PacketView v = parse_packet(frame);
-  if (v.l3 == L3::none || v.l4 != L4::udp || get_be<uint16_t>(frame, v.l4_at + 2) != udp_port)
+  wire::PacketView v = wire::parse_packet(frame);
+  if (v.l3 == wire::L3::none || v.l4 != wire::L4::udp ||
+      wire::get_be<uint16_t>(frame, v.l4_at + 2) != udp_port)
     return RoceParse::not_roce;
-  if (!l3_checksum_good(frame, v)) return RoceParse::bad;
+  if (!wire::l3_checksum_good(frame, v)) return RoceParse::bad;
   std::size_t at = v.l4_at + v.l4_header;
   // Extension headers would lie before what the ICRC covers in one piece.
   if (v.ip_options || v.l3_end - at < sizeof(Bth) + icrc_bytes) return RoceParse::bad;
-  if (get_be<uint16_t>(frame, v.l4_at + 4) != v.l3_end - v.l4_at) return RoceParse::bad;
+  if (wire::get_be<uint16_t>(frame, v.l4_at + 4) != v.l3_end - v.l4_at) return RoceParse::bad;
   Bth h;
   std::memcpy(&h, frame.data() + at, sizeof(h));
   auto opcode = static_cast<uint8_t>(bth::opcode::get(h));
@@ -253,8 +255,8 @@ std::size_t build_roce(const RocePath& path, const RocePacket& r, std::size_t pa
   put(p, h);
   write_headers(p, r);
   std::span<std::byte> frame = out.first(end);
-  PacketView v;
-  v.l3 = four ? L3::ipv4 : L3::ipv6;
+  wire::PacketView v;
+  v.l3 = four ? wire::L3::ipv4 : wire::L3::ipv6;
   v.l3_at = ether;
   v.l4_at = static_cast<uint32_t>(ether + ip);
   v.l3_end = static_cast<uint32_t>(end);
@@ -270,4 +272,4 @@ bool mac_of_gid(const Gid& gid, Mac& mac) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -10,7 +10,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/transport/roce.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 struct RocePacket {
   roce::Service service = roce::Service::rc;
@@ -77,4 +77,4 @@ std::size_t build_roce(const RocePath&, const RocePacket&, std::size_t payload_b
 // The address in a link-local GID of the modified EUI-64 kind; false: it holds none.
 bool mac_of_gid(const Gid&, Mac&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -9,7 +9,7 @@
 #include "vhca/transport/gsi.hh"
 #include "vhca/wire/slots.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 // A wire that knows when it has room is asked so often while the engine runs anyhow; another is
@@ -20,11 +20,11 @@ constexpr uint64_t ask_ns = 5'000, shortest_pause_ns = 10'000, longest_pause_ns 
 // and a datagram of queue pair 1 to all of them.
 Mac next_hop(const RoceLink& link, const Mac& to, uint32_t qpn) noexcept {
   const bool inside = link.member_mac != Mac{} && to == link.mac && qpn != gsi_qpn;
-  return inside ? mac_of_slot(qpn >> member_shift) : to;
+  return inside ? wire::mac_of_slot(qpn >> member_shift) : to;
 }
 }  // namespace
 
-void note_full(RoceLink& link, Wire& wire) noexcept {
+void note_full(RoceLink& link, wire::Wire& wire) noexcept {
   const uint64_t longer = link.full_pause_ns == 0 ? shortest_pause_ns : 2 * link.full_pause_ns;
   if (link.full_until_ns == 0) link.first_has_sent = false;
   link.full = &wire;
@@ -32,9 +32,9 @@ void note_full(RoceLink& link, Wire& wire) noexcept {
   link.full_until_ns = link.context->now_ns + link.full_pause_ns;
 }
 
-bool send_out(RoceLink& link, Wire& wire, std::span<const std::byte> frame) noexcept {
+bool send_out(RoceLink& link, wire::Wire& wire, std::span<const std::byte> frame) noexcept {
   if (link.full_until_ns != 0) return false;
-  if (wire.send(frame) == Wire::Sent::busy) {
+  if (wire.send(frame) == wire::Wire::Sent::busy) {
     note_full(link, wire);
     return false;
   }
@@ -46,7 +46,7 @@ std::byte* payload_place(RoceLink& link, uint16_t flags) noexcept {
   return link.frame.data() + roce_payload_at(flags);
 }
 
-RocePacket packet_of(const Qp& qp, roce::Op op, uint32_t psn) noexcept {
+RocePacket packet_of(const wq::Qp& qp, roce::Op op, uint32_t psn) noexcept {
   RocePacket p;
   p.op = op;
   p.service = service_of(qp.type);
@@ -61,7 +61,7 @@ uint16_t source_port(uint32_t qpn, uint32_t peer) noexcept {
   return static_cast<uint16_t>(0xc000 | ((mix ^ mix >> 14) & 0x3fff));
 }
 
-bool send_along(RoceLink& link, Wire& wire, const RocePath& path, const RocePacket& packet,
+bool send_along(RoceLink& link, wire::Wire& wire, const RocePath& path, const RocePacket& packet,
                 std::size_t bytes) noexcept {
   if (link.full_until_ns != 0) return false;
   RocePath way = path;
@@ -70,7 +70,7 @@ bool send_along(RoceLink& link, Wire& wire, const RocePath& path, const RocePack
   return send_out(link, wire, {link.frame.data(), length});
 }
 
-std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
+std::size_t build_packet(RoceLink& link, const wq::Qp& qp, const RocePacket& packet,
                          std::size_t bytes) noexcept {
   RocePath path;
   path.src = link.mac;
@@ -88,18 +88,19 @@ std::size_t build_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
   return build_roce(path, packet, bytes, link.frame);
 }
 
-bool send_packet(RoceLink& link, const Qp& qp, const RocePacket& packet,
+bool send_packet(RoceLink& link, const wq::Qp& qp, const RocePacket& packet,
                  std::size_t bytes) noexcept {
-  Wire* wire = link.wire_of(qp);
+  wire::Wire* wire = link.wire_of(qp);
   if (wire == nullptr) return true;
   if (link.full_until_ns != 0) return false;
   std::size_t length = build_packet(link, qp, packet, bytes);
   return length == 0 || send_out(link, *wire, {link.frame.data(), length});
 }
 
-bool cut_list(std::span<const Segment> list, uint64_t skip, uint64_t bytes, SubList& out) noexcept {
+bool cut_list(std::span<const tpt::Segment> list, uint64_t skip, uint64_t bytes,
+              SubList& out) noexcept {
   out.count = 0;
-  for (const Segment& s : list) {
+  for (const tpt::Segment& s : list) {
     if (bytes == 0) break;
     if (skip >= s.bytes) {
       skip -= s.bytes;
@@ -114,4 +115,4 @@ bool cut_list(std::span<const Segment> list, uint64_t skip, uint64_t bytes, SubL
   return bytes == 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -19,7 +19,7 @@
 #include "vhca/wire/slots.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -51,7 +51,7 @@ bool is_wired(QpType type) noexcept {
 }
 
 // Whether a packet of a connection can come to this queue.
-bool hears(const Qp& qp, const RocePacket& p) noexcept {
+bool hears(const wq::Qp& qp, const RocePacket& p) noexcept {
   if (!qp.rc || service_of(qp.type) != p.service || p.sgid != qp.attr.path.dgid) return false;
   bool response = (p.flags & roce::flag::response) != 0;
   if (p.service == roce::Service::dc) return response && qp.rc->session != 0;
@@ -61,10 +61,10 @@ bool hears(const Qp& qp, const RocePacket& p) noexcept {
 // False: no queue for it.
 bool handle_packet(RoceLink& link, uint32_t port, const RocePacket& p) noexcept {
   if (p.service == roce::Service::ud) return handle_datagram(link, port, p);
-  Qp* qp = link.qps->at(p.dest_qpn);
+  wq::Qp* qp = link.qps->at(p.dest_qpn);
   if (qp != nullptr && qp->type == QpType::dct) {
     if (p.service != roce::Service::dc || qp->connections.empty()) return false;
-    if (Qp* connection = connection_of(link, *qp, p)) handle_request(link, *connection, p);
+    if (wq::Qp* connection = connection_of(link, *qp, p)) handle_request(link, *connection, p);
     return true;
   }
   if (qp == nullptr || !hears(*qp, p)) return false;
@@ -72,7 +72,7 @@ bool handle_packet(RoceLink& link, uint32_t port, const RocePacket& p) noexcept 
     handle_response(link, *qp, p);
   else
     handle_request(link, *qp, p);
-  note_drained(*link.context, *qp);
+  wq::note_drained(*link.context, *qp);
   return true;
 }
 
@@ -84,13 +84,14 @@ uint32_t roce_mtu(uint32_t wire_mtu) noexcept {
   return mtu;
 }
 
-void roce_open(RoceLink& link, std::vector<Wire*> wires) {
+void roce_open(RoceLink& link, std::vector<wire::Wire*> wires) {
   link.wires = std::move(wires);
   link.mac = link.context->addresses->mac;
-  if (const auto member = link.context->addresses->member) link.member_mac = mac_of_slot(*member);
+  if (const auto member = link.context->addresses->member)
+    link.member_mac = wire::mac_of_slot(*member);
   Gid gid;
   for (uint32_t i = 0; port_gid(*link.context->addresses, i, gid); i++) link.gids.push_back(gid);
-  for (Wire* wire : link.wires) {
+  for (wire::Wire* wire : link.wires) {
     if (wire != nullptr) wire->publish(link.mac, link.gids);
     link.stations.push_back(wire != nullptr ? wire->station().value_or(Mac{}) : Mac{});
   }
@@ -98,7 +99,7 @@ void roce_open(RoceLink& link, std::vector<Wire*> wires) {
   link.frame.resize(longest_payload + roce_overhead);
 }
 
-void roce_enter(RoceLink& link, Qp& qp, QpState from) {
+void roce_enter(RoceLink& link, wq::Qp& qp, QpState from) {
   if (qp.state == QpState::reset || qp.state == QpState::init) qp.rc.reset();
   if (!is_wired(qp.type) || qp.loopback || link.wire_of(qp) == nullptr) return;
   if (qp.type == QpType::dct) {
@@ -106,20 +107,20 @@ void roce_enter(RoceLink& link, Qp& qp, QpState from) {
     return;
   }
   if (qp.state == QpState::rtr && from == QpState::init) {
-    qp.rc = std::make_unique<RcWire>();
+    qp.rc = std::make_unique<wq::RcWire>();
     qp.rc->expected_psn = qp.attr.rq_psn & roce::psn_mask;
   }
   if (qp.state == QpState::rts && from == QpState::rtr && qp.rc) start_requester(qp);
   if (qp.state == QpState::rts && from == QpState::sqe && qp.rc) send_anew(qp);
 }
 
-void roce_part(RoceLink& link, Qp& qp) noexcept {
+void roce_part(RoceLink& link, wq::Qp& qp) noexcept {
   if (link.context->dead) return;
   remember_last_ack(link, qp);
-  flush_held(*link.context, qp);
-  for (const std::unique_ptr<Qp>& c : qp.connections) {
+  wq::flush_held(*link.context, qp);
+  for (const std::unique_ptr<wq::Qp>& c : qp.connections) {
     remember_last_ack(link, *c);
-    flush_held(*link.context, *c);
+    wq::flush_held(*link.context, *c);
   }
 }
 
@@ -128,23 +129,23 @@ bool roce_owes(const RoceLink& link) noexcept {
          (link.goodbyes != 0 || (link.full != nullptr && link.full->held() != 0));
 }
 
-void roce_forget(RoceLink& link, Qp& qp) noexcept {
+void roce_forget(RoceLink& link, wq::Qp& qp) noexcept {
   link.timed.remove(qp);
   link.answering.remove(qp);
   link.blocked.remove(qp);
   if (qp.rc) qp.rc->count = 0;
-  for (const std::unique_ptr<Qp>& c : qp.connections) roce_forget(link, *c);
+  for (const std::unique_ptr<wq::Qp>& c : qp.connections) roce_forget(link, *c);
 }
 
-bool roce_may_send(const Qp& qp) noexcept {
+bool roce_may_send(const wq::Qp& qp) noexcept {
   return !qp.rc->idle;
 }
 
 bool roce_hears(const RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {
   if (!for_a_group(frame) && !for_us(link, frame) && !for_station(link, port, frame)) return false;
-  const PacketView v = parse_packet(frame);
-  return v.l3 != L3::none && v.l4 == L4::udp &&
-         get_be<uint16_t>(frame, v.l4_at + 2) == roce::udp_port;
+  const wire::PacketView v = wire::parse_packet(frame);
+  return v.l3 != wire::L3::none && v.l4 == wire::L4::udp &&
+         wire::get_be<uint16_t>(frame, v.l4_at + 2) == roce::udp_port;
 }
 
 bool roce_handle_frame(RoceLink& link, uint32_t port, std::span<const std::byte> frame) noexcept {
@@ -163,9 +164,9 @@ bool roce_handle_frame(RoceLink& link, uint32_t port, std::span<const std::byte>
 }
 
 void roce_timers(RoceLink& link) noexcept {
-  for (Qp* qp = link.timed.front(); qp != nullptr;) {
-    Qp* next = link.timed.after(*qp);
-    RcWire* w = qp->rc.get();
+  for (wq::Qp* qp = link.timed.front(); qp != nullptr;) {
+    wq::Qp* next = link.timed.after(*qp);
+    wq::RcWire* w = qp->rc.get();
     bool runs = qp->state == QpState::rts || qp->state == QpState::sqd;
     if (w != nullptr && runs) check_timer(link, *qp);
     runs = qp->state == QpState::rts || qp->state == QpState::sqd;
@@ -178,10 +179,10 @@ void roce_timers(RoceLink& link) noexcept {
 std::size_t roce_answer(RoceLink& link) noexcept {
   if (link.full_until_ns != 0) return 0;
   std::size_t done = send_last_acks(link);
-  for (Qp* qp = link.answering.front(); qp != nullptr && done < answers_a_turn;) {
+  for (wq::Qp* qp = link.answering.front(); qp != nullptr && done < answers_a_turn;) {
     std::size_t sent = 0;
     bool all = !qp->rc || send_owed(link, *qp, sent);
-    Qp* next = link.answering.after(*qp);
+    wq::Qp* next = link.answering.after(*qp);
     // Who sent some and has more goes behind the others.
     if (all || sent > 0) link.answering.remove(*qp);
     if (!all) link.answering.push(*qp);
@@ -196,9 +197,9 @@ namespace {
 // The wire has room again: those that waited for it go on.
 void end_full(RoceLink& link) noexcept {
   link.full_until_ns = 0;
-  Qp* last = link.first_has_sent ? link.blocked.front() : nullptr;
+  wq::Qp* last = link.first_has_sent ? link.blocked.front() : nullptr;
   if (last != nullptr) link.blocked.remove(*last);
-  while (Qp* qp = link.blocked.front()) {
+  while (wq::Qp* qp = link.blocked.front()) {
     link.blocked.remove(*qp);
     link.ready->push(*qp);
   }
@@ -208,7 +209,7 @@ void end_full(RoceLink& link) noexcept {
 }  // namespace
 
 std::size_t roce_begin(RoceLink& link) noexcept {
-  for (Wire* wire : link.wires) {
+  for (wire::Wire* wire : link.wires) {
     if (wire != nullptr) wire->cork(true);
   }
   if (link.full_until_ns == 0 || link.full_until_ns > link.context->now_ns) return 0;
@@ -222,7 +223,7 @@ std::size_t roce_begin(RoceLink& link) noexcept {
 }
 
 void roce_flush(RoceLink& link, bool ends) noexcept {
-  for (Wire* wire : link.wires) {
+  for (wire::Wire* wire : link.wires) {
     if (wire == nullptr) continue;
     if (ends) wire->cork(false);
     const std::size_t held = wire->held();
@@ -235,7 +236,7 @@ void roce_flush(RoceLink& link, bool ends) noexcept {
 
 uint64_t roce_deadline(const RoceLink& link) noexcept {
   uint64_t deadline = ~uint64_t{0};
-  for (const Qp* qp = link.timed.front(); qp != nullptr; qp = link.timed.after(*qp)) {
+  for (const wq::Qp* qp = link.timed.front(); qp != nullptr; qp = link.timed.after(*qp)) {
     if (!qp->rc) continue;
     if (qp->rc->deadline_ns != 0) deadline = std::min(deadline, qp->rc->deadline_ns);
     if (qp->rc->pause_until_ns != 0) deadline = std::min(deadline, qp->rc->pause_until_ns);
@@ -249,4 +250,4 @@ uint64_t roce_deadline(const RoceLink& link) noexcept {
   return deadline;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

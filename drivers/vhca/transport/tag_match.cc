@@ -14,7 +14,7 @@
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 namespace {
 
@@ -45,24 +45,24 @@ const char* read_headers(const TagMessage& m, Headers& h) noexcept {
   return "an undefined kind of tagged message";
 }
 
-Verdict complete(EngineContext& context, Qp& qp, const TagCompletion& done) noexcept {
-  if (complete_tag(context, qp, done)) return Verdict::done();
-  fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
+Verdict complete(wq::EngineContext& context, wq::Qp& qp, const wq::TagCompletion& done) noexcept {
+  if (wq::complete_tag(context, qp, done)) return Verdict::done();
+  wq::fatal_qp(context, qp, "the CQ of a queue that matches tags is in error");
   return {Syndrome::remote_op, "the CQ of a queue that matches tags is in error"};
 }
 
 // Whether the adapter fetches the data itself.
-bool can_fetch(const EngineContext& context, const TagMessage& m, const Headers& h,
-               const TagBuffer& buffer) noexcept {
+bool can_fetch(const wq::EngineContext& context, const TagMessage& m, const Headers& h,
+               const wq::TagBuffer& buffer) noexcept {
   return m.whole && m.bytes <= context.profile->max_rendezvous_header &&
          h.rvh.len.host() <= buffer.bytes;
 }
 
-Verdict begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
+Verdict begin_rendezvous(wq::EngineContext& context, wq::Qp& qp, const Headers& h,
                          uint32_t place) noexcept {
-  TagList& list = *qp.srq->tags;
-  if (qp.tags->count == TagWork::most) return Verdict::rnr(qp.attr.min_rnr_timer);
-  Rendezvous r;
+  wq::TagList& list = *qp.srq->tags;
+  if (qp.tags->count == wq::TagWork::most) return Verdict::rnr(qp.attr.min_rnr_timer);
+  wq::Rendezvous r;
   r.place = static_cast<uint16_t>(place);
   r.buffer = list.at(place);
   r.va = h.rvh.va.host();
@@ -71,7 +71,7 @@ Verdict begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
   std::memcpy(r.header.data(), &h, sizeof(h));
   r.header[0] = static_cast<std::byte>(TmhOp::fin);
   list.remove(place);
-  TagCompletion done{prm::CqeOpcode::no_packet, TagNews::consumed, r.place};
+  wq::TagCompletion done{prm::CqeOpcode::no_packet, TagNews::consumed, r.place};
   std::memcpy(done.head.data(), &h.tmh, sizeof(h.tmh));
   if (Verdict o = complete(context, qp, done); !o.ok()) return o;
   push_rendezvous(context, qp, r);
@@ -79,16 +79,16 @@ Verdict begin_rendezvous(EngineContext& context, Qp& qp, const Headers& h,
 }
 
 // The message gets the buffer.
-Verdict hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers& h,
+Verdict hold(wq::EngineContext& context, wq::Qp& qp, const TagMessage& m, const Headers& h,
              uint32_t place) noexcept {
-  TagWork& t = *qp.tags;
-  const TagBuffer& buffer = qp.srq->tags->at(place);
+  wq::TagWork& t = *qp.tags;
+  const wq::TagBuffer& buffer = qp.srq->tags->at(place);
   const bool eager = static_cast<TmhOp>(h.tmh.opcode) == TmhOp::eager;
   const uint32_t skip = eager ? sizeof(prm::Tmh) : 0;
   // Its pages come before the entry is used up.
-  Segment range{buffer.addr, std::min(m.bytes - skip, buffer.bytes), buffer.key, false};
-  SegmentList to{{&range, 1}, recv_access(qp)};
-  if (page_in(context.translator, to, range.bytes).misses_page()) return page_missed(qp);
+  tpt::Segment range{buffer.addr, std::min(m.bytes - skip, buffer.bytes), buffer.key, false};
+  tpt::SegmentList to{{&range, 1}, wq::recv_access(qp)};
+  if (tpt::page_in(context.translator, to, range.bytes).misses_page()) return page_missed(qp);
   t.holding = true;
   t.place = static_cast<uint16_t>(place);
   t.held = buffer;
@@ -105,9 +105,9 @@ Verdict hold(EngineContext& context, Qp& qp, const TagMessage& m, const Headers&
 
 }  // namespace
 
-Verdict route_message(EngineContext& context, Qp& qp, const TagMessage& m,
+Verdict route_message(wq::EngineContext& context, wq::Qp& qp, const TagMessage& m,
                       TagRoute& route) noexcept {
-  TagWork& t = *qp.tags;
+  wq::TagWork& t = *qp.tags;
   // It comes again.
   route = t.holding ? TagRoute::buffer : TagRoute::receive;
   if (t.holding || (qp.rc && qp.rc->holds_receive)) return Verdict::done();
@@ -119,7 +119,7 @@ Verdict route_message(EngineContext& context, Qp& qp, const TagMessage& m,
   if (kind == TmhOp::no_tag || kind == TmhOp::fin) return Verdict::done();
   const uint32_t place = qp.srq->tags->find(h.tmh.tag.host());
   t.news = TagNews::unexpected;
-  if (place == TagList::none) return Verdict::done();
+  if (place == wq::TagList::none) return Verdict::done();
   if (kind == TmhOp::rendezvous && can_fetch(context, m, h, qp.srq->tags->at(place))) {
     route = TagRoute::taken;
     return begin_rendezvous(context, qp, h, place);
@@ -128,13 +128,13 @@ Verdict route_message(EngineContext& context, Qp& qp, const TagMessage& m,
   return hold(context, qp, m, h, place);
 }
 
-void note_received(Qp& qp) noexcept {
+void note_received(wq::Qp& qp) noexcept {
   if (qp.tags->news == TagNews::unexpected) qp.srq->tags->count_unexpected();
 }
 
-Verdict tag_part(EngineContext& context, Qp& qp, uint64_t offset, uint64_t bytes,
+Verdict tag_part(wq::EngineContext& context, wq::Qp& qp, uint64_t offset, uint64_t bytes,
                  TagPart& part) noexcept {
-  const TagWork& t = *qp.tags;
+  const wq::TagWork& t = *qp.tags;
   part.skip = offset == 0 ? t.skip : 0;
   // The packet that comes again need not be the one that came.
   if (bytes < part.skip)
@@ -146,23 +146,23 @@ Verdict tag_part(EngineContext& context, Qp& qp, uint64_t offset, uint64_t bytes
                   {Syndrome::remote_inval_req, "message longer than its tagged buffer"});
 }
 
-Verdict fail_tag(EngineContext& context, Qp& qp, Verdict to_requester) noexcept {
-  cancel_tags(context, qp);
+Verdict fail_tag(wq::EngineContext& context, wq::Qp& qp, Verdict to_requester) noexcept {
+  wq::cancel_tags(context, qp);
   return refuse(context, qp, to_requester);
 }
 
-Verdict finish_tag(EngineContext& context, Qp& qp, const TagEnd& end) noexcept {
-  TagWork& t = *qp.tags;
+Verdict finish_tag(wq::EngineContext& context, wq::Qp& qp, const TagEnd& end) noexcept {
+  wq::TagWork& t = *qp.tags;
   if (end.op == prm::CqeOpcode::resp_send_inv) {
     const uint32_t key = be32::from_raw(end.imm_raw).host();
-    Verdict d =
-        invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(), Invalidator::peer);
+    Verdict d = tpt::invalidate_key(*context.keys, key, remote_pd(qp), qp.qpn.value(),
+                                    tpt::Invalidator::peer);
     if (!d.ok()) return fail_tag(context, qp, {Syndrome::remote_access, d.why});
     context.journal->invalidate(key);
   }
   t.holding = false;
   const bool whole = t.news == TagNews::consumed_msg || t.news == TagNews::consumed_msg_sw_rndv;
-  TagCompletion done{end.op, whole ? t.news : TagNews::expected, t.place};
+  wq::TagCompletion done{end.op, whole ? t.news : TagNews::expected, t.place};
   done.bytes = static_cast<uint32_t>(end.bytes - t.skip);
   done.imm_raw = end.op == prm::CqeOpcode::resp_send ? 0 : end.imm_raw;
   done.solicited = end.solicited;
@@ -173,7 +173,7 @@ Verdict finish_tag(EngineContext& context, Qp& qp, const TagEnd& end) noexcept {
 namespace {
 
 // What an append says of its buffer; false: there is no such segment.
-bool read_buffer(const SendWqe& wqe, const prm::TagSeg& seg, TagBuffer& buffer) noexcept {
+bool read_buffer(const wq::SendWqe& wqe, const prm::TagSeg& seg, wq::TagBuffer& buffer) noexcept {
   prm::DataSeg data;
   if (wqe.body().size() < sizeof(seg) + sizeof(data)) return false;
   std::memcpy(&data, wqe.body().data() + sizeof(seg), sizeof(data));
@@ -193,9 +193,9 @@ struct TagChange {
 };
 
 // False: not an operation.
-bool change_list(TagList& list, const SendWqe& wqe, const prm::TagSeg& seg,
+bool change_list(wq::TagList& list, const wq::SendWqe& wqe, const prm::TagSeg& seg,
                  TagChange& change) noexcept {
-  TagBuffer buffer;
+  wq::TagBuffer buffer;
   switch (static_cast<prm::TagOp>(seg.opcode >> prm::tag::opcode_shift)) {
     case prm::TagOp::nop:
       return true;
@@ -212,9 +212,10 @@ bool change_list(TagList& list, const SendWqe& wqe, const prm::TagSeg& seg,
 
 }  // namespace
 
-Verdict exec_tag_operation(EngineContext& context, Qp& qp, const SendWqe& wqe) noexcept {
+Verdict exec_tag_operation(wq::EngineContext& context, wq::Qp& qp,
+                           const wq::SendWqe& wqe) noexcept {
   if (!qp.tags) return {Syndrome::local_qp_op, "the queue matches no tags"};
-  TagList& list = *qp.srq->tags;
+  wq::TagList& list = *qp.srq->tags;
   prm::TagSeg seg;
   if (wqe.body().size() < sizeof(seg))
     return {Syndrome::local_qp_op, "a list operation shorter than its segment"};
@@ -229,13 +230,13 @@ Verdict exec_tag_operation(EngineContext& context, Qp& qp, const SendWqe& wqe) n
     return Verdict::done();
   }
   prm::TagCqe head{be32{change.success ? prm::tag::success : 0}, be16{list.came()}, {}};
-  TagCompletion done{prm::CqeOpcode::no_packet, change.news, change.place, wqe.index};
+  wq::TagCompletion done{prm::CqeOpcode::no_packet, change.news, change.place, wqe.index};
   std::memcpy(done.head.data(), &head, sizeof(head));
-  if (!complete_tag(context, qp, done))
+  if (!wq::complete_tag(context, qp, done))
     return {Syndrome::local_qp_op, "the CQ of a queue that matches tags is in error"};
   // The WQE itself tells nothing: by this its client knows that its room is free.
   if (qp.watched != nullptr) context.observer->completed(qp, wqe.index);
   return Verdict::done();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

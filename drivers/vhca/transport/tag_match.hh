@@ -12,7 +12,7 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // Enough of a message's beginning to tell what it is.
 inline constexpr std::size_t tag_headers_bytes = sizeof(prm::Tmh) + sizeof(prm::Rvh);
@@ -29,20 +29,20 @@ enum class TagRoute : uint8_t {
   taken,    // nothing of it is to be stored: its data will be fetched
 };
 // Decides it. Not done: it was refused, or is to come again.
-Verdict route_message(EngineContext&, Qp&, const TagMessage&, TagRoute&) noexcept;
+Verdict route_message(wq::EngineContext&, wq::Qp&, const TagMessage&, TagRoute&) noexcept;
 // The first packet of a message that goes into a receive WQE is there.
-void note_received(Qp&) noexcept;
+void note_received(wq::Qp&) noexcept;
 
 // The part of the held buffer for `bytes` bytes of the message from `offset` on, and how many of
 // them are not for it.
 struct TagPart {
-  Segment to{};
+  tpt::Segment to{};
   uint64_t skip = 0;
 };
 // Refused: the buffer is too short.
-Verdict tag_part(EngineContext&, Qp&, uint64_t offset, uint64_t bytes, TagPart&) noexcept;
+Verdict tag_part(wq::EngineContext&, wq::Qp&, uint64_t offset, uint64_t bytes, TagPart&) noexcept;
 // The buffer's keys or memory refuse.
-Verdict fail_tag(EngineContext&, Qp&, Verdict to_requester) noexcept;
+Verdict fail_tag(wq::EngineContext&, wq::Qp&, Verdict to_requester) noexcept;
 
 // How a message ends.
 struct TagEnd {
@@ -51,9 +51,9 @@ struct TagEnd {
   uint32_t imm_raw = 0;
   bool solicited = false;
 };
-Verdict finish_tag(EngineContext&, Qp&, const TagEnd&) noexcept;
+Verdict finish_tag(wq::EngineContext&, wq::Qp&, const TagEnd&) noexcept;
 
 // A WQE that appends or removes an entry, or says how many unexpected messages were handled.
-Verdict exec_tag_operation(EngineContext&, Qp&, const SendWqe&) noexcept;
+Verdict exec_tag_operation(wq::EngineContext&, wq::Qp&, const wq::SendWqe&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

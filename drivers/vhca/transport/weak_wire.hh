@@ -8,27 +8,27 @@
 #include "vhca/transport/roce_link.hh"
 #include "vhca/wq/weak_order.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::transport {
 
 // Null: strict. So is an initiator of dynamic connections: what stands behind a request that failed
 // it begins anew, and a change of a key is not made twice.
-inline WeakOrder* weak_on_wire(const Qp& qp) noexcept {
+inline wq::WeakOrder* weak_on_wire(const wq::Qp& qp) noexcept {
   return qp.type != QpType::dci ? qp.weak.get() : nullptr;
 }
 
 // The WQE in link.wqe changes keys and is the next one: it is taken, and carried out unless it is
 // late. False: a fence of its, or a WQE that failed, keeps it waiting.
-bool delay_change(RoceLink&, Qp&) noexcept;
+bool delay_change(RoceLink&, wq::Qp&) noexcept;
 // The WQE in link.wqe is the next one and is under way now, or has failed.
-void note_under_way(RoceLink&, Qp&) noexcept;
-void note_refused(RoceLink&, Qp&, Verdict) noexcept;
+void note_under_way(RoceLink&, wq::Qp&) noexcept;
+void note_refused(RoceLink&, wq::Qp&, Verdict) noexcept;
 
 // Carries out what is late, and completes what is done. Nothing is late between two turns of the
 // engine.
-void change_keys(RoceLink&, Qp&) noexcept;
+void change_keys(RoceLink&, wq::Qp&) noexcept;
 
 // What became of a message.
-void finish_weakly(RoceLink&, Qp&, const RcMessage&, bool in_entry) noexcept;
-void fail_weakly(RoceLink&, Qp&, const RcMessage&, Verdict) noexcept;
+void finish_weakly(RoceLink&, wq::Qp&, const wq::RcMessage&, bool in_entry) noexcept;
+void fail_weakly(RoceLink&, wq::Qp&, const wq::RcMessage&, Verdict) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::transport

@@ -12,7 +12,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -28,10 +28,10 @@ int advise(Context& context, Bundle& b) {
   if (in.bytes() % sizeof(ib_uverbs_sge) != 0) return -EINVAL;
   std::vector<ib_uverbs_sge> sges(in.bytes() / sizeof(ib_uverbs_sge));
   if (int err = in.read(sges.data(), in.bytes()); err != 0) return err;
-  std::vector<Advice::Range> list;
+  std::vector<hca::Advice::Range> list;
   list.reserve(sges.size());
   for (const ib_uverbs_sge& s : sges) list.push_back({s.addr, s.length, s.lkey});
-  return advise_mr(context.hca, {pd->pdn, static_cast<uint32_t>(advice), flags != 0, list});
+  return hca::advise_mr(context.hca, {pd->pdn, static_cast<uint32_t>(advice), flags != 0, list});
 }
 
 constexpr AttrRule rules[] = {
@@ -51,4 +51,4 @@ std::span<const Method> advise_methods() {
   return advise_table;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -13,7 +13,7 @@
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -42,7 +42,8 @@ int cmd_create_ah(Context& context, const Request& r) {
   if (pd == nullptr) return -EINVAL;
   QpAttr::Path path = path_of(cmd.attr);
   // One that is not global libmlx5 refuses by itself.
-  constexpr PathRefusals why{VerbRefusal::ah_sgid, VerbRefusal::ah_sgid, VerbRefusal::ah_no_route};
+  constexpr PathRefusals why{hca::VerbRefusal::ah_sgid, hca::VerbRefusal::ah_sgid,
+                             hca::VerbRefusal::ah_no_route};
   if (int err = resolve_path(context.hca, path); err != 0)
     return refuse_path(context.hca, err, path, why);
   // On Ethernet the MAC is what the library asks for; on InfiniBand there is none to give.
@@ -67,4 +68,4 @@ int cmd_destroy_ah(Context& context, const Request& r) {
   return err != 0 ? err : destroy_handle<AhObject>(context, cmd.ah_handle);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

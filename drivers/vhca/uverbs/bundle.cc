@@ -10,7 +10,7 @@
 
 #include "vhca/memory/dma.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -69,7 +69,7 @@ int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_
 
 int Bundle::take(const Context& context, const Method& method, Va where) {
   ib_uverbs_attr attr;
-  if (!dma::copy_in(&attr, where, sizeof attr)) return -EFAULT;
+  if (!memory::dma::copy_in(&attr, where, sizeof attr)) return -EFAULT;
   const AttrRule* rule = rule_of(method, attr.attr_id);
   if (rule == nullptr) return attr.flags & UVERBS_ATTR_F_MANDATORY ? -EPROTONOSUPPORT : 0;
   if (has(attr.attr_id)) return -EINVAL;
@@ -107,8 +107,8 @@ OutBuffer Bundle::out(uint16_t id) noexcept {
   const Entry* e = find(id);
   if (e == nullptr) return {};
   // Only checkers of memory read this flag; where it cannot be written, the value cannot either.
-  (void)dma::store<uint16_t>(Va{e->where.value() + offsetof(ib_uverbs_attr, flags)},
-                             static_cast<uint16_t>(e->flags | UVERBS_ATTR_F_VALID_OUTPUT));
+  (void)memory::dma::store<uint16_t>(Va{e->where.value() + offsetof(ib_uverbs_attr, flags)},
+                                     static_cast<uint16_t>(e->flags | UVERBS_ATTR_F_VALID_OUTPUT));
   return {Va{e->data}, e->bytes};
 }
 
@@ -132,7 +132,7 @@ int Bundle::give(uint16_t id, uint64_t handle) noexcept {
   const Entry* e = find(id);
   if (e == nullptr) return 0;
   Va at{e->where.value() + offsetof(ib_uverbs_attr, data)};
-  return dma::store<uint64_t>(at, handle) ? 0 : -EFAULT;
+  return memory::dma::store<uint64_t>(at, handle) ? 0 : -EFAULT;
 }
 
 Request Bundle::driver_part() noexcept {
@@ -144,4 +144,4 @@ int destroy_by(Context& context, Bundle& bundle, uint16_t id) {
   return context.destroy(*context.object(handle));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

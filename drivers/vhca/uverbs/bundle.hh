@@ -13,7 +13,7 @@
 #include "vhca/uverbs/client_buffer.hh"
 #include "vhca/uverbs/context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 enum class AttrKind : uint8_t {
   in,          // bytes, of a length between min and max
@@ -123,4 +123,4 @@ std::span<const Method> write_methods();
 // An ioctl's destroy method of one mandatory handle (attribute `id`).
 int destroy_by(Context& context, Bundle& bundle, uint16_t id);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -9,7 +9,7 @@
 
 #include "vhca/memory/dma.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 InBuffer InBuffer::embedded(uint64_t data, uint32_t bytes) noexcept {
   InBuffer b{Va{0}, std::min<uint32_t>(bytes, sizeof data)};
@@ -26,7 +26,7 @@ int InBuffer::read(void* to, std::size_t bytes, std::size_t offset) const noexce
     std::memcpy(to, reinterpret_cast<const std::byte*>(&data_) + offset, there);
     return 0;
   }
-  return dma::copy_in(to, Va{at_.value() + offset}, there) ? 0 : -EFAULT;
+  return memory::dma::copy_in(to, Va{at_.value() + offset}, there) ? 0 : -EFAULT;
 }
 
 int InBuffer::zero_from(std::size_t offset) const noexcept {
@@ -43,11 +43,11 @@ int InBuffer::zero_from(std::size_t offset) const noexcept {
 
 int OutBuffer::write(const void* from, std::size_t bytes) const noexcept {
   std::size_t n = std::min<std::size_t>(bytes, bytes_);
-  if (n > 0 && !dma::copy_out(at_, from, n)) return -EFAULT;
+  if (n > 0 && !memory::dma::copy_out(at_, from, n)) return -EFAULT;
   static constexpr std::byte zeroes[256]{};
   for (std::size_t at = n; at < bytes_; at += sizeof zeroes) {
     std::size_t piece = std::min<std::size_t>(sizeof zeroes, bytes_ - at);
-    if (!dma::copy_out(Va{at_.value() + at}, zeroes, piece)) return -EFAULT;
+    if (!memory::dma::copy_out(Va{at_.value() + at}, zeroes, piece)) return -EFAULT;
   }
   return 0;
 }
@@ -55,7 +55,7 @@ int OutBuffer::write(const void* from, std::size_t bytes) const noexcept {
 int OutBuffer::write_at(std::size_t offset, const void* from, std::size_t bytes) const noexcept {
   if (offset >= bytes_) return 0;
   std::size_t n = std::min<std::size_t>(bytes, bytes_ - offset);
-  return dma::copy_out(Va{at_.value() + offset}, from, n) ? 0 : -EFAULT;
+  return memory::dma::copy_out(Va{at_.value() + offset}, from, n) ? 0 : -EFAULT;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

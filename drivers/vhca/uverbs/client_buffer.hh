@@ -9,7 +9,7 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // From the client. At most 8 bytes may lie in the request itself (`embedded`).
 class InBuffer {
@@ -72,4 +72,4 @@ struct Request {
   OutBuffer driver_out;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -23,7 +23,7 @@
 #include "vhca/core/own_page.hh"
 #include "vhca/core/sealed.hh"
 
-namespace kilim::vhca::clock_page {
+namespace kilim::vhca::uverbs::clock_page {
 
 namespace {
 
@@ -145,4 +145,4 @@ int fd() noexcept {
   return add_page(*made) ? made->all.back().fd.get() : -1;
 }
 
-}  // namespace kilim::vhca::clock_page
+}  // namespace kilim::vhca::uverbs::clock_page

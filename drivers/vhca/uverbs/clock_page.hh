@@ -5,10 +5,10 @@
 // and however idle it is. Owner: the process. fd(): adapter's lock held.
 #pragma once
 
-namespace kilim::vhca::clock_page {
+namespace kilim::vhca::uverbs::clock_page {
 
 // A descriptor of the page, which stays the process's; -1: there is none to be had. The first call
 // starts the thread, which lives as long as the process; the first one of a forked child its own.
 int fd() noexcept;
 
-}  // namespace kilim::vhca::clock_page
+}  // namespace kilim::vhca::uverbs::clock_page

@@ -15,7 +15,7 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/devx_events.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 Context::~Context() {
   if (!disowned) close();
@@ -168,7 +168,7 @@ void Context::destroy_all(int kind) {
   for (auto& o : objects_) {
     if (!o || static_cast<int>(o->kind) != kind) continue;
     if (o->kind == Kind::qp && !static_cast<QpObject&>(*o).hashes)
-      leave_groups(hca, static_cast<QpObject&>(*o).qpn);
+      hca::leave_groups(hca, static_cast<QpObject&>(*o).qpn);
     destroy(*o);
   }
 }
@@ -182,7 +182,7 @@ void Context::close() {
     for (auto k = static_cast<int>(Kind::flow); k <= static_cast<int>(Kind::pd); k++)
       destroy_all(k);
   }
-  if (domain != 0) (void)dealloc_domain(hca, domain);
+  if (domain != 0) (void)hca::dealloc_domain(hca, domain);
   domain = 0;
   if (opened) hca.dm.leave(dm_open);
   objects_.clear();
@@ -209,4 +209,4 @@ void Context::forget_files() {
   default_async = nullptr;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

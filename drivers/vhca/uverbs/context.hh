@@ -15,7 +15,7 @@
 #include "vhca/uverbs/event_file.hh"
 #include "vhca/uverbs/objects.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // What a method or a write command does when the adapter is dead, asked once, before it runs: a
 // column of the tables. The adapter is then as a card in mlx5_core's internal error state: firmware
@@ -29,7 +29,7 @@ enum class WhenDead : uint8_t {
 };
 
 struct Context final : EventSink {
-  explicit Context(Hca& h) noexcept : hca(h) {}
+  explicit Context(hca::Hca& h) noexcept : hca(h) {}
   ~Context() override;
 
   void completion(void* cq_owner) noexcept override;
@@ -87,7 +87,7 @@ struct Context final : EventSink {
   // memory stays, to be mapped.
   void disown();
 
-  Hca& hca;               // outlives every open of it
+  hca::Hca& hca;          // outlives every open of it
   bool opened = false;    // GET_CONTEXT has been answered
   bool devx = false;      // and it asked for DevX
   bool disowned = false;  // a child after fork
@@ -109,4 +109,4 @@ struct Context final : EventSink {
   EventFile* default_async = nullptr;  // the first one, where queues name no other
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

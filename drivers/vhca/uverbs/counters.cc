@@ -12,7 +12,7 @@
 
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -93,4 +93,4 @@ int bind_counters(CountersObject& counters, const InBuffer& in) {
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -14,7 +14,7 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -69,13 +69,13 @@ MiniFormat mini_format(const mlx5_ib_create_cq& cmd) {
 Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r) {
   constexpr uint32_t known =
       IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-  Hca& h = context.hca;
+  hca::Hca& h = context.hca;
   const uint32_t max_cqe = h.config.profile.max_cqe;
   if (q.comp_vector != 0)
-    return Error{-refuse_verb(h, -EINVAL, {VerbRefusal::cq_vector, q.comp_vector, 1})};
+    return Error{-hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::cq_vector, q.comp_vector, 1})};
   if ((q.flags & ~known) != 0) return Error{EINVAL};
   if (q.cqe == 0 || q.cqe > max_cqe)
-    return Error{-refuse_verb(h, -EINVAL, {VerbRefusal::cq_entries, q.cqe, max_cqe})};
+    return Error{-hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::cq_entries, q.cqe, max_cqe})};
   mlx5_ib_create_cq cmd;
   if (int err = check_driver_part(r, context.hca.config.profile, cmd); err != 0) return Error{-err};
   auto made = std::make_unique<CqObject>();
@@ -99,7 +99,7 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
       return Error{-err};
     }
   }
-  Result<Cqn> cqn = create_cq(context.hca, spec, &context);
+  Result<Cqn> cqn = hca::create_cq(context.hca, spec, &context);
   if (!cqn) {
     if (q.channel != nullptr) q.channel->let_go();
     if (q.async != nullptr) q.async->let_go();
@@ -142,7 +142,8 @@ int create_method(Context& context, Bundle& b) {
 
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy_cq(Context& context, CqObject& cq, const OutBuffer& out) {
-  if (cq.users != 0) return refuse_verb(context.hca, -EBUSY, {VerbRefusal::cq_busy, cq.users});
+  if (cq.users != 0)
+    return hca::refuse_verb(context.hca, -EBUSY, {hca::VerbRefusal::cq_busy, cq.users});
   // release() takes the unread ones back, so the counts are made here.
   EventFile* channel = cq.channel;
   EventFile* async = cq.async;
@@ -194,7 +195,7 @@ std::span<const Method> cq_methods() {
 }
 
 int CqObject::release(Context& context) {
-  if (int err = destroy_cq(context.hca, cqn); err != 0) return err;
+  if (int err = hca::destroy_cq(context.hca, cqn); err != 0) return err;
   if (channel != nullptr) {
     channel->withdraw_posted(user_handle, 0, 0);
     channel->let_go();
@@ -247,7 +248,8 @@ int cmd_resize_cq(Context& context, const Request& r) {
     Pin pin;
     if (int err = pin.take(Va{driver.buf_addr}, uint64_t{count} * cq->cqe_bytes); err != 0)
       return err;
-    if (int err = resize_cq(context.hca, cq->cqn, Va{driver.buf_addr}, count); err != 0) return err;
+    if (int err = hca::resize_cq(context.hca, cq->cqn, Va{driver.buf_addr}, count); err != 0)
+      return err;
     cq->cqe_count = count;
     cq->pins.ring = std::move(pin);
   }
@@ -262,7 +264,7 @@ int cmd_modify_cq(Context& context, const Request& r) {
   if (cmd.attr_mask != moderate) return -EOPNOTSUPP;
   auto* cq = context.find<CqObject>(cmd.cq_handle);
   if (cq == nullptr) return -EINVAL;
-  return moderate_cq(context.hca, cq->cqn, cmd.attr.cq_count, cmd.attr.cq_period);
+  return hca::moderate_cq(context.hca, cq->cqn, cmd.attr.cq_count, cmd.attr.cq_period);
 }
 
 int cmd_destroy_cq(Context& context, const Request& r) {
@@ -274,4 +276,4 @@ int cmd_destroy_cq(Context& context, const Request& r) {
   return cq != nullptr ? destroy_cq(context, *cq, r.out) : -EINVAL;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -15,14 +15,14 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
 constexpr uint32_t comp_vectors = 1;  // one event queue
 constexpr uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 
-mlx5_ib_alloc_ucontext_resp describe_context(Hca& hca) {
+mlx5_ib_alloc_ucontext_resp describe_context(hca::Hca& hca) {
   const Profile& p = hca.config.profile;
   mlx5_ib_alloc_ucontext_resp r{};
   r.qp_tab_size = p.max_qp;
@@ -34,12 +34,12 @@ mlx5_ib_alloc_ucontext_resp describe_context(Hca& hca) {
   r.max_send_wqebb = p.max_qp_wr;
   r.max_recv_wr = p.max_qp_wr;
   r.max_srq_recv_wr = p.max_qp_wr - 1;
-  r.num_ports = static_cast<uint16_t>(port_count(hca));
+  r.num_ports = static_cast<uint16_t>(hca::port_count(hca));
   r.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG |
                 MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS |
                 MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET |
                 MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY;
-  r.dump_fill_mkey = KeyTable::null_key;
+  r.dump_fill_mkey = tpt::KeyTable::null_key;
   r.hca_core_clock_offset = 0;  // within its page
   if (p.real_time_clock) r.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS;
   r.response_length = sizeof r;
@@ -146,4 +146,4 @@ int cmd_create_comp_channel(Context& context, const Request& r) {
   return err;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -13,9 +13,9 @@
 #include "vhca/uverbs/uar.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
-DeviceFile::DeviceFile(Hca& hca) : context_(std::make_unique<Context>(hca)) {}
+DeviceFile::DeviceFile(hca::Hca& hca) : context_(std::make_unique<Context>(hca)) {}
 
 DeviceFile::~DeviceFile() {
   const memory_reserve::Scope scope;
@@ -42,7 +42,7 @@ int DeviceFile::mmap(const MapRequest& request, Mapping& mapping) {
   return find_mapping(*context_, request, mapping);
 }
 
-Hca& DeviceFile::hca() noexcept {
+hca::Hca& DeviceFile::hca() noexcept {
   return context_->hca;
 }
 
@@ -50,4 +50,4 @@ void DeviceFile::disown_after_fork() noexcept {
   context_->disown();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -12,9 +12,12 @@
 
 #include <sys/types.h>
 
-namespace kilim::vhca {
-
+namespace kilim::vhca::hca {
 struct Hca;
+}  // namespace kilim::vhca::hca
+
+namespace kilim::vhca::uverbs {
+
 struct Context;  // objects and event files of this open, private to uverbs/
 
 // The arguments of mmap(2): the client's, untrusted.
@@ -29,7 +32,7 @@ struct MapRequest {
 class DeviceFile {
  public:
   // open(2). The adapter outlives it.
-  explicit DeviceFile(Hca& hca);
+  explicit DeviceFile(hca::Hca& hca);
   ~DeviceFile();
   DeviceFile(const DeviceFile&) = delete;
   DeviceFile& operator=(const DeviceFile&) = delete;
@@ -54,7 +57,7 @@ class DeviceFile {
   int mmap(const MapRequest& request, Mapping& mapping);
 
   // The adapter that was opened.
-  [[nodiscard]] Hca& hca() noexcept;
+  [[nodiscard]] hca::Hca& hca() noexcept;
 
   // In a child after fork: the objects belong to the parent's queues. Forgets them without touching
   // the adapter; every later call answers EIO, as a disassociated device does, but for
@@ -65,4 +68,4 @@ class DeviceFile {
   std::unique_ptr<Context> context_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -21,7 +21,7 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/devx_made.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -121,7 +121,7 @@ int fetch(Context& context, Bundle& b, uint16_t in_id, uint16_t out_id, Command&
 
 // 0, -EREMOTEIO: the firmware said no, or what stopped it from being asked.
 int run(Context& context, Command& c, void* owner = nullptr) {
-  if (int err = command(context.hca, c.in, c.out, {&context, owner}); err != 0) return err;
+  if (int err = hca::command(context.hca, c.in, c.out, {&context, owner}); err != 0) return err;
   prm::CmdOutHdr h;
   std::memcpy(&h, c.out.data(), sizeof h);
   return h.status == static_cast<uint8_t>(prm::cmd::Status::ok) ? 0 : -EREMOTEIO;
@@ -244,7 +244,7 @@ bool names(const Context& context, const Command& c, const Object& object) {
     case Kind::srq: {
       const auto& srq = static_cast<const SrqObject&>(object);
       // A plain one is an RMP of the firmware's.
-      const Srq* ring = context.hca.srqs.at(srq.srqn);
+      const wq::Srq* ring = context.hca.srqs.at(srq.srqn);
       return creator == (srq.matches_tags ? prm::cmd::create_xrq : prm::cmd::create_rmp) &&
              ring != nullptr && !ring->spec.xrc && srq.srqn == number;
     }
@@ -269,7 +269,7 @@ int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t f
     return err;
   const Object* object = b.any_object(context, first_id);
   if (!listed(list, c.opcode()) || object == nullptr || !names(context, c, *object)) return -EINVAL;
-  const WhenDead when_dead = done_by_the_dead(c.opcode()) ? WhenDead::runs : WhenDead::refused;
+  const WhenDead when_dead = hca::done_by_the_dead(c.opcode()) ? WhenDead::runs : WhenDead::refused;
   if (int err = context.refusal(when_dead); err != 0) return err;
   return run_and_answer(context, c);
 }
@@ -297,7 +297,7 @@ int query_async(Context& context, Bundle& b) {
   static_assert(sizeof(mlx5_ib_uapi_devx_async_cmd_hdr) == sizeof wr_id);
   std::memcpy(message.data(), &wr_id, sizeof wr_id);
   const std::span<std::byte> answer = std::span(message).subspan(sizeof wr_id);
-  if (int err = command(context.hca, c.in, answer, {&context, nullptr}); err != 0) return err;
+  if (int err = hca::command(context.hca, c.in, answer, {&context, nullptr}); err != 0) return err;
   return file->post(message.data(), message.size()) ? 0 : -EAGAIN;
 }
 
@@ -308,7 +308,8 @@ int modify(Context& context, Bundle& b) {
 // The one completion vector's event queue.
 int query_eqn(Context&, Bundle& b) {
   uint64_t vector = b.value(MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC);
-  return vector != 0 ? -ENOENT : b.put(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, completion_event_queue);
+  return vector != 0 ? -ENOENT
+                     : b.put(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, hca::completion_event_queue);
 }
 
 int destroy_devx(Context& context, Bundle& b) {
@@ -374,8 +375,8 @@ std::span<const Method> devx_methods() {
 int DevxObject::release(Context& context) {
   std::array<std::byte, 16> out{};
   const auto in = std::span(destroy_command).first(destroy_bytes);
-  if (int err = command(context.hca, in, out, {&context, nullptr}); err != 0) return err;
+  if (int err = hca::command(context.hca, in, out, {&context, nullptr}); err != 0) return err;
   return out[0] == std::byte{0} ? 0 : -EREMOTEIO;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -20,7 +20,7 @@
 #include "kilim/prm/queue_cmd.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -142,12 +142,12 @@ uint32_t queue_type(uint16_t created_by) noexcept {
 
 // Linux include/linux/mlx5/device.h: struct mlx5_eqe_comp, mlx5_eqe_cq_err, mlx5_eqe_qp_srq. The
 // syndromes of the second are those of mlx4's (drivers/net/ethernet/mellanox/mlx4/eq.c).
-void fill_data(Entry& entry, const Hca& h, const DevxObject& object) noexcept {
+void fill_data(Entry& entry, const hca::Hca& h, const DevxObject& object) noexcept {
   constexpr uint32_t overrun = 1, access_violation = 2, type_shift = 24;
   if (entry.type == devx_event::completion) {
     entry.data[6] = be32{object.number};
   } else if (entry.type == devx_event::cq_error) {
-    const Cq* cq = h.cqs.at(object.number);
+    const wq::Cq* cq = h.cqs.at(object.number);
     entry.data[0] = be32{object.number};
     entry.data[2] = be32{cq != nullptr && cq->overran ? overrun : access_violation};
   } else {
@@ -193,4 +193,4 @@ void Context::forget_subscriptions(const Object& object) noexcept {
   });
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace kilim::vhca::devx_event {
+namespace kilim::vhca::uverbs::devx_event {
 
 inline constexpr uint8_t completion = 0x00, cq_error = 0x04;
 
@@ -30,4 +30,4 @@ constexpr uint8_t of(uint32_t ib_event) noexcept {
   return 0;
 }
 
-}  // namespace kilim::vhca::devx_event
+}  // namespace kilim::vhca::uverbs::devx_event

@@ -11,7 +11,7 @@
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -117,4 +117,4 @@ void remember_made(DevxObject& made, CommandBytes in, CommandBytes out) {
   made.destroy_bytes = table ? made.destroy_command.size() : sizeof destroy;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -9,7 +9,7 @@
 
 #include "vhca/uverbs/objects.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // A word of 32 bits; 0 beyond the end.
 uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) noexcept;
@@ -17,4 +17,4 @@ uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) noexcept;
 // `in` is a command that was carried out, of those that make objects, and `out` its answer.
 void remember_made(DevxObject&, std::span<const std::byte> in, std::span<const std::byte> out);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

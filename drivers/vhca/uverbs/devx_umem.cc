@@ -11,7 +11,7 @@
 #include "vhca/memory/probe.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -35,11 +35,11 @@ int register_memory(Context& context, Bundle& b) {
       (b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP) & ~smaller_than_a_page) == 0)
     return -EINVAL;
   const bool writable = (access & written) != 0;
-  if (int rc = probe_range(start, bytes, writable); rc != 0) return rc;
+  if (int rc = memory::probe_range(start, bytes, writable); rc != 0) return rc;
   auto made = std::make_unique<DevxUmemObject>();
   DevxUmemObject& object = *made;
   if (int err = object.pin.take(start, bytes); err != 0) return err;
-  Umem* umem = context.hca.umems.create(object.number);
+  hca::Umem* umem = context.hca.umems.create(object.number);
   if (umem == nullptr) return -ENOMEM;
   *umem = {start, bytes, writable, &context, 0};
   context.add(std::move(made), {});
@@ -81,4 +81,4 @@ int DevxUmemObject::release(Context& context) {
   return context.hca.umems.destroy(number);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

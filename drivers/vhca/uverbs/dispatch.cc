@@ -13,7 +13,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -63,7 +63,7 @@ bool needs_context(const Method& m) {
 int run_ioctl(Context& context, Va header) {
   constexpr uint32_t page = 4096;
   ib_uverbs_ioctl_hdr h;
-  if (!dma::copy_in(&h, header, sizeof h)) return -EFAULT;
+  if (!memory::dma::copy_in(&h, header, sizeof h)) return -EFAULT;
   if (context.disowned && !answers_child(h.object_id, h.method_id)) return -EIO;
   if (h.length > page || h.length != sizeof h + h.num_attrs * sizeof(ib_uverbs_attr))
     return -EINVAL;
@@ -79,4 +79,4 @@ int run_ioctl(Context& context, Va header) {
   return m->run(context, bundle);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

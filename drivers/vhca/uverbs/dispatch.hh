@@ -5,9 +5,9 @@
 #include "kilim/detail/base/ident.hh"
 #include "vhca/uverbs/context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // 0 or a negative errno; `header` is the client's ib_uverbs_ioctl_hdr.
 int run_ioctl(Context& context, Va header);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -18,7 +18,7 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/uar.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -58,10 +58,10 @@ int report_page(Bundle& b, uint16_t id, uint16_t page) noexcept {
 // Linux drivers/infiniband/hw/mlx5/dm.c, handle_alloc_dm_sw_icm(): the answer is an address of the
 // adapter's, and clients cannot map it.
 int alloc_icm(Context& context, Bundle& b, bool rewrites) {
-  Icm& icm = context.hca.eth.soft->icm;
-  IcmArea& area = rewrites ? icm.rewrite : icm.steering;
+  ethernet::Icm& icm = context.hca.eth.soft->icm;
+  ethernet::IcmArea& area = rewrites ? icm.rewrite : icm.steering;
   auto made = std::make_unique<DmObject>();
-  Result<IcmBlock> block = area.alloc(b.value(UVERBS_ATTR_ALLOC_DM_LENGTH));
+  Result<ethernet::IcmBlock> block = area.alloc(b.value(UVERBS_ATTR_ALLOC_DM_LENGTH));
   if (!block) return -block.error().code;
   made->icm = *block;
   made->rewrites = rewrites;
@@ -81,7 +81,7 @@ int alloc_dm(Context& context, Bundle& b) {
   const uint64_t length = b.value(UVERBS_ATTR_ALLOC_DM_LENGTH);
   const auto alignment = static_cast<uint32_t>(b.value(UVERBS_ATTR_ALLOC_DM_ALIGNMENT));
   auto made = std::make_unique<DmObject>();
-  Result<DmBlock> block = context.hca.dm.alloc({length, alignment, context.dm_open});
+  Result<hca::DmBlock> block = context.hca.dm.alloc({length, alignment, context.dm_open});
   if (!block) return -block.error().code;
   made->block = std::move(*block);
   made->length = length;
@@ -136,7 +136,7 @@ int reg_mr(Context& context, Bundle& b) {
   const bool icm = dm->icm.address != 0;
   if (icm && (access & access::remote_atomic) != 0) return -EINVAL;  // mr.c, mlx5_ib_reg_dm_mr()
   const Va at{(icm ? dm->icm.va : dm->block.va()) + offset};
-  Result<MrKeys> keys = reg_dm_mr(context.hca, {pd->pdn, at, length, access});
+  Result<MrKeys> keys = hca::reg_dm_mr(context.hca, {pd->pdn, at, length, access});
   if (!keys) return -keys.error().code;
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
@@ -205,7 +205,7 @@ std::span<const Method> dm_methods() {
 int DmObject::release(Context& context) {
   if (inherited) return -EIO;
   if (icm.address != 0) {
-    Icm& all = context.hca.eth.soft->icm;
+    ethernet::Icm& all = context.hca.eth.soft->icm;
     (rewrites ? all.rewrite : all.steering).dealloc(icm);
     return 0;
   }
@@ -227,4 +227,4 @@ int map_device_memory(const Context& context, const MapRequest& r, DeviceFile::M
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

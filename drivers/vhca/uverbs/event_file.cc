@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -126,4 +126,4 @@ uint32_t EventFile::withdraw_posted(uint64_t element, uint32_t first_type, uint3
   return taken;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -16,7 +16,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/core/own_fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 class EventFile {
  public:
@@ -57,4 +57,4 @@ class EventFile {
   ino_t inode_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -18,7 +18,7 @@
 #include "vhca/uverbs/counters.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -38,17 +38,20 @@ constexpr uint32_t flags_end = 1u << 3;
 constexpr uint16_t last_priority = 15;
 constexpr uint32_t max_specs = 10;
 
-int check(Hca& h, const ib_uverbs_flow_attr& a) {
+int check(hca::Hca& h, const ib_uverbs_flow_attr& a) {
   if (a.num_of_specs > max_specs)
-    return refuse_verb(h, -EINVAL, {VerbRefusal::flow_specs, a.num_of_specs, max_specs});
+    return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::flow_specs, a.num_of_specs, max_specs});
   if (a.flags >= flags_end || a.size > max_specs * sizeof(ib_uverbs_flow_spec_ipv6) ||
       a.reserved[0] != 0 || a.reserved[1] != 0)
     return -EINVAL;
   if (a.type > static_cast<uint32_t>(FlowSpec::Type::sniffer)) return -EINVAL;
   if (a.priority > last_priority)
-    return refuse_verb(h, -ENOSPC, {VerbRefusal::flow_priority, a.priority, last_priority});
+    return hca::refuse_verb(h, -ENOSPC,
+                            {hca::VerbRefusal::flow_priority, a.priority, last_priority});
   // Rules that do not trap, and rules of what leaves, are not there.
-  return a.flags == 0 ? 0 : refuse_verb(h, -EOPNOTSUPP, {VerbRefusal::flow_flags, a.flags, 0});
+  return a.flags == 0
+             ? 0
+             : hca::refuse_verb(h, -EOPNOTSUPP, {hca::VerbRefusal::flow_flags, a.flags, 0});
 }
 
 // What a request asks for.
@@ -128,9 +131,9 @@ int set_protocol(FlowSpec& spec, uint8_t value, uint8_t mask) {
 }
 
 // Time to live and flags of fragments are not matched by the card's tables that mlx5_ib uses.
-int take_ipv4(Hca& h, const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
+int take_ipv4(hca::Hca& h, const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
   if (s.mask.ttl != 0 || s.mask.flags != 0)
-    return refuse_verb(h, -EOPNOTSUPP, {VerbRefusal::flow_ttl, s.mask.ttl, s.mask.flags});
+    return hca::refuse_verb(h, -EOPNOTSUPP, {hca::VerbRefusal::flow_ttl, s.mask.ttl, s.mask.flags});
   spec.ip_version = 4;
   const ib_uverbs_flow_ipv4_filter* from[] = {&s.val, &s.mask};
   FlowIp* to[] = {&spec.ip, &spec.ip_mask};
@@ -142,9 +145,10 @@ int take_ipv4(Hca& h, const ib_uverbs_flow_spec_ipv4& s, FlowSpec& spec) {
   return set_protocol(spec, s.val.proto, s.mask.proto);
 }
 
-int take_ipv6(Hca& h, const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
+int take_ipv6(hca::Hca& h, const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
   if (s.mask.hop_limit != 0)
-    return refuse_verb(h, -EOPNOTSUPP, {VerbRefusal::flow_hop_limit, s.mask.hop_limit, 0});
+    return hca::refuse_verb(h, -EOPNOTSUPP,
+                            {hca::VerbRefusal::flow_hop_limit, s.mask.hop_limit, 0});
   if (s.mask.reserved != 0) return -EINVAL;
   spec.ip_version = 6;
   const ib_uverbs_flow_ipv6_filter* from[] = {&s.val, &s.mask};
@@ -167,7 +171,7 @@ int take_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& sp
 
 // What becomes of the frame. The handle of what counts is kept for later.
 // NOLINTNEXTLINE(readability-function-size): five parameters and the adapter
-int take_action(Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+int take_action(hca::Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
                 Wanted& w) {
   if (h.type == spec_drop) {
     w.spec.drops = true;
@@ -185,11 +189,11 @@ int take_action(Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_fl
   w.spec.tag = s.tag_id;
   constexpr uint32_t tags = 1u << 24;
   if (s.tag_id < tags) return 0;
-  return refuse_verb(hca, -EINVAL, {VerbRefusal::flow_tag, s.tag_id, tags});
+  return hca::refuse_verb(hca, -EINVAL, {hca::VerbRefusal::flow_tag, s.tag_id, tags});
 }
 
 // One layer each: a second spec of the same layer is refused.
-int parse_spec(Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
+int parse_spec(hca::Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
                FlowSpec& spec) {
   if (h.type == spec_eth && !spec.has_eth) {
     ib_uverbs_flow_spec_eth s;
@@ -212,7 +216,7 @@ int parse_spec(Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flo
     int err = read_spec(in, at, h.size, s);
     return err != 0 ? err : take_ports(h.type, s, spec);
   }
-  return refuse_verb(hca, -EOPNOTSUPP, {VerbRefusal::flow_layer_twice, h.type});
+  return hca::refuse_verb(hca, -EOPNOTSUPP, {hca::VerbRefusal::flow_layer_twice, h.type});
 }
 
 // Linux fs.c, parse_flow_attr(), IB_FLOW_SPEC_VXLAN_TUNNEL and IB_FLOW_SPEC_GRE: a VXLAN spec
@@ -226,18 +230,18 @@ int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_s
     if (int err = read_spec(in, at, h.size, s); err != 0) return err;
     if ((host32(s.val.tunnel_id) | host32(s.mask.tunnel_id)) >> 24 != 0) return -EINVAL;
     const be32 value{host32(s.val.tunnel_id) << 8}, mask{host32(s.mask.tunnel_id) << 8};
-    std::memcpy(w.tunnel.misc.data() + match_place::vni, &value, 3);
-    std::memcpy(w.tunnel_mask.misc.data() + match_place::vni, &mask, 3);
+    std::memcpy(w.tunnel.misc.data() + ethernet::match_place::vni, &value, 3);
+    std::memcpy(w.tunnel_mask.misc.data() + ethernet::match_place::vni, &mask, 3);
     return 0;
   }
   ib_uverbs_flow_spec_gre s;
   if (int err = read_spec(in, at, h.size, s); err != 0) return err;
   if (s.mask.c_ks_res0_ver != 0) return -EOPNOTSUPP;
   if (int err = set_protocol(w.spec, protocol_gre, 0xff); err != 0) return err;
-  std::memcpy(w.tunnel.misc.data() + match_place::gre_protocol, &s.val.protocol, 2);
-  std::memcpy(w.tunnel_mask.misc.data() + match_place::gre_protocol, &s.mask.protocol, 2);
-  std::memcpy(w.tunnel.misc.data() + match_place::gre_key, &s.val.key, 4);
-  std::memcpy(w.tunnel_mask.misc.data() + match_place::gre_key, &s.mask.key, 4);
+  std::memcpy(w.tunnel.misc.data() + ethernet::match_place::gre_protocol, &s.val.protocol, 2);
+  std::memcpy(w.tunnel_mask.misc.data() + ethernet::match_place::gre_protocol, &s.mask.protocol, 2);
+  std::memcpy(w.tunnel.misc.data() + ethernet::match_place::gre_key, &s.val.key, 4);
+  std::memcpy(w.tunnel_mask.misc.data() + ethernet::match_place::gre_key, &s.mask.key, 4);
   return 0;
 }
 
@@ -258,13 +262,13 @@ int parse_match(Context& context, const InBuffer& in, std::size_t at, ib_uverbs_
 
 // An Ethernet type that is named, whole, must be that of the IP layer that is, or one of MPLS
 // (Linux fs.c, is_valid_ethertype()).
-int check_layers(Hca& h, const FlowSpec& s) {
+int check_layers(hca::Hca& h, const FlowSpec& s) {
   if (s.ip_version == 0 || s.ether_type_mask == 0) return 0;
   const uint16_t wanted = s.ip_version == 4 ? type_ipv4 : type_ipv6;
   const bool fits =
       s.ether_type == wanted || s.ether_type == type_mpls || s.ether_type == type_mpls_group;
   if (fits && s.ether_type_mask == 0xffff) return 0;
-  return refuse_verb(h, -EINVAL, {VerbRefusal::flow_ether_type, s.ether_type, wanted});
+  return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::flow_ether_type, s.ether_type, wanted});
 }
 
 bool is_action(uint32_t type) {
@@ -302,7 +306,7 @@ int parse_specs(Context& context, const InBuffer& in, const ib_uverbs_flow_attr&
   if (at != end) return -EINVAL;
   if (int err = check_layers(context.hca, w.inner); err != 0) return err;
   if (int err = check_layers(context.hca, w.spec); err != 0 || !w.deep) return err;
-  use_buffer(w.spec, w.inner, w.tunnel, w.tunnel_mask);
+  ethernet::use_buffer(w.spec, w.inner, w.tunnel, w.tunnel_mask);
   return 0;
 }
 
@@ -334,23 +338,23 @@ std::span<const Method> flow_methods() {
 }
 
 int FlowObject::release(Context& context) {
-  return destroy_flow(context.hca, rule);
+  return hca::destroy_flow(context.hca, rule);
 }
 
 int cmd_create_flow(Context& context, const Request& r) {
   ib_uverbs_create_flow cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   if (cmd.comp_mask != 0) return -EINVAL;
-  Hca& h = context.hca;
+  hca::Hca& h = context.hca;
   if (int err = check(h, cmd.flow_attr); err != 0) return err;
   if (int err = check_length(r.in, cmd.flow_attr.size); err != 0) return err;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr) return -EINVAL;
   if (qp->type != QpType::raw_packet)
-    return refuse_verb(h, -EINVAL, {VerbRefusal::flow_not_raw, qp->qpn.value()});
+    return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::flow_not_raw, qp->qpn.value()});
   const uint32_t port = cmd.flow_attr.port;
-  if (!has_port(h, port))
-    return refuse_verb(h, -EINVAL, {VerbRefusal::flow_port, port, port_count(h)});
+  if (!hca::has_port(h, port))
+    return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::flow_port, port, hca::port_count(h)});
   Wanted w;
   w.spec.type = static_cast<FlowSpec::Type>(cmd.flow_attr.type);
   w.spec.priority = cmd.flow_attr.priority;
@@ -358,8 +362,8 @@ int cmd_create_flow(Context& context, const Request& r) {
   if (int err = parse_specs(context, r.in, cmd.flow_attr, w); err != 0) return err;
   CountersObject* counters = nullptr;
   if (int err = find_counters(context, r, w, counters); err != 0) return err;
-  Result<uint32_t> rule = qp->hashes ? create_flow_to_tir(context.hca, qp->tirn, w.spec)
-                                     : create_flow(context.hca, qp->qpn, w.spec);
+  Result<uint32_t> rule = qp->hashes ? hca::create_flow_to_tir(context.hca, qp->tirn, w.spec)
+                                     : hca::create_flow(context.hca, qp->qpn, w.spec);
   if (!rule) return -rule.error().code;
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
@@ -374,4 +378,4 @@ int cmd_destroy_flow(Context& context, const Request& r) {
   return cmd.comp_mask != 0 ? -EINVAL : destroy_handle<FlowObject>(context, cmd.flow_handle);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

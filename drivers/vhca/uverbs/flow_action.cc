@@ -14,7 +14,7 @@
 #include "kilim/prm/flow_table.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -59,7 +59,7 @@ int create_modify_header(Context& context, Bundle& b) {
   FlowActionObject& action = *made;
   action.egress = egress;
   for (std::size_t i = 0; i < count; i++) {
-    const auto one = read_prm_action(std::span(bytes).subspan(i * s::bytes, s::bytes));
+    const auto one = ethernet::read_prm_action(std::span(bytes).subspan(i * s::bytes, s::bytes));
     if (!one) return -EINVAL;
     action.rewrite.actions.push_back(*one);
   }
@@ -101,4 +101,4 @@ std::span<const Method> flow_action_methods() {
   return flow_action_table;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -23,7 +23,7 @@
 #include "vhca/hca/rdma_flows.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -68,7 +68,7 @@ MatchParam part(const Match& m, std::size_t at) {
 // Of value or mask, whose sets beside the outer headers have nothing but what is known.
 DeepMatch deep_part(const Match& m) {
   DeepMatch d{part(m, misc_at), part(m, inner_at)};
-  keep_misc3(part(m, misc3_at), d);
+  ethernet::keep_misc3(part(m, misc3_at), d);
   return d;
 }
 
@@ -84,7 +84,7 @@ bool unlooked(const Match& mask, uint8_t criteria) {
 }
 
 // fs.c, mlx5_ib_matcher_ns(): by the table's kind, or by a flag.
-int find_table(const Context& context, const Bundle& b, TableType& table) {
+int find_table(const Context& context, const Bundle& b, ethernet::TableType& table) {
   constexpr uint64_t flag_egress = 1u << 2;  // IB_FLOW_ATTR_FLAGS_EGRESS
   const Profile& profile = context.hca.config.profile;
   const uint64_t type = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE),
@@ -92,22 +92,22 @@ int find_table(const Context& context, const Bundle& b, TableType& table) {
   if (flags != 0 && flags != flag_egress) return -EOPNOTSUPP;
   switch (type) {
     case MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX:
-      table = flags != 0 ? TableType::nic_tx : TableType::nic_rx;
+      table = flags != 0 ? ethernet::TableType::nic_tx : ethernet::TableType::nic_rx;
       break;
     case MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX:
-      table = TableType::nic_tx;
+      table = ethernet::TableType::nic_tx;
       break;
     case MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_RX:
-      table = TableType::rdma_rx;
+      table = ethernet::TableType::rdma_rx;
       break;
     case MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX:
-      table = TableType::rdma_tx;
+      table = ethernet::TableType::rdma_tx;
       break;
     default:
       return -EOPNOTSUPP;
   }
-  if (sees_rdma(table)) return has_rdma_tables(profile) ? 0 : -EOPNOTSUPP;
-  return table == TableType::nic_rx || profile.egress_rules ? 0 : -EOPNOTSUPP;
+  if (ethernet::sees_rdma(table)) return ethernet::has_rdma_tables(profile) ? 0 : -EOPNOTSUPP;
+  return table == ethernet::TableType::nic_rx || profile.egress_rules ? 0 : -EOPNOTSUPP;
 }
 
 int create_matcher(Context& context, Bundle& b) {
@@ -132,8 +132,8 @@ int create_matcher(Context& context, Bundle& b) {
   std::copy_n(mask.begin(), matcher.mask.size(), matcher.mask.begin());
   matcher.deeper = deep_part(mask);
   const std::size_t known = context.hca.config.profile.tunnels ? behind_inner : misc_at;
-  matcher.beyond = any_beyond(mask, known) || !is_known(part(mask, misc_at)) ||
-                   !is_known_misc3(part(mask, misc3_at));
+  matcher.beyond = any_beyond(mask, known) || !ethernet::is_known(part(mask, misc_at)) ||
+                   !ethernet::is_known_misc3(part(mask, misc3_at));
   matcher.unlooked = unlooked(mask, matcher.criteria);
   context.add(std::move(made), {});
   return context.keep_unless(b.give(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, matcher.handle),
@@ -156,7 +156,8 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   if (int err = read_match(in, value); err != 0) return err;
   if (m.beyond || any_beyond(value, behind_inner) || m.unlooked) return -EINVAL;
   // fs_core.c, check_valid_spec().
-  if (!is_known(part(value, misc_at)) || !is_known_misc3(part(value, misc3_at))) return -EINVAL;
+  if (!ethernet::is_known(part(value, misc_at)) || !ethernet::is_known_misc3(part(value, misc3_at)))
+    return -EINVAL;
   spec.by_buffer = true;
   spec.type = m.type;
   spec.priority = m.priority;
@@ -168,7 +169,7 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   if (!within(spec.buffer, m.mask) || !within(spec.deeper.misc, m.deeper.misc) ||
       !within(spec.deeper.inner, m.deeper.inner))
     return -EINVAL;
-  complete_tag_masks(spec.buffer_mask, spec.deeper_mask);
+  ethernet::complete_tag_masks(spec.buffer_mask, spec.deeper_mask);
   return m.priority > last_matcher_priority ? -ENOSPC : 0;
 }
 
@@ -192,7 +193,7 @@ int fill_rdma_action(const Bundle& b, const MatcherObject& m, const Destination&
   if (flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return -EOPNOTSUPP;
   if (b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) return -EINVAL;
   spec.drops = flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
-  const bool leaves = m.table == TableType::rdma_tx;
+  const bool leaves = m.table == ethernet::TableType::rdma_tx;
   if (to.any()) return to.is_table() && !spec.drops ? 0 : -EINVAL;
   return leaves && spec.drops ? 0 : -EINVAL;
 }
@@ -203,8 +204,8 @@ int fill_action(const Bundle& b, const MatcherObject& m, const Destination& to, 
                      drop = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
   const uint64_t flags = b.value(MLX5_IB_ATTR_CREATE_FLOW_FLAGS);
   if ((flags & ~(miss | drop)) != 0 || flags == (miss | drop)) return -EINVAL;
-  if (sees_rdma(m.table)) return fill_rdma_action(b, m, to, flags, spec);
-  const bool egress = m.table == TableType::nic_tx;
+  if (ethernet::sees_rdma(m.table)) return fill_rdma_action(b, m, to, flags, spec);
+  const bool egress = m.table == ethernet::TableType::nic_tx;
   // What leaves goes to the wire (fs.c, raw_fs_rule_add(): MLX5_FLOW_DESTINATION_TYPE_PORT), and
   // what it has no destination for is no tag either.
   spec.egress = egress;
@@ -242,8 +243,9 @@ int find_action(const Context& context, const Bundle& b, FlowActionObject*& acti
   return action == nullptr ? -EINVAL : 0;
 }
 
-int fill_changes(const FlowActionObject& action, TableType table, FlowSpec& spec) {
-  if (table != (action.egress ? TableType::nic_tx : TableType::nic_rx) || spec.drops)
+int fill_changes(const FlowActionObject& action, ethernet::TableType table, FlowSpec& spec) {
+  if (table != (action.egress ? ethernet::TableType::nic_tx : ethernet::TableType::nic_rx) ||
+      spec.drops)
     return -EINVAL;
   if (action.rewrite.actions.empty()) {
     spec.prepend = &action.prepend;
@@ -253,15 +255,16 @@ int fill_changes(const FlowActionObject& action, TableType table, FlowSpec& spec
   return 0;
 }
 
-Result<uint32_t> make_rule(Hca& hca, TableType table, const Destination& to, const FlowSpec& spec) {
-  if (sees_rdma(table))
-    return create_rdma_flow(hca, table, to.any() ? std::optional(to.tir->number) : std::nullopt,
-                            spec);
-  if (to.is_table()) return create_flow_to_table(hca, to.tir->number, spec);
-  if (to.tir != nullptr) return create_flow_to_tir(hca, to.tir->number, spec);
-  if (to.qp == nullptr) return create_ending_flow(hca, spec);
-  return to.qp->hashes ? create_flow_to_tir(hca, to.qp->tirn, spec)
-                       : create_flow(hca, to.qp->qpn, spec);
+Result<uint32_t> make_rule(hca::Hca& hca, ethernet::TableType table, const Destination& to,
+                           const FlowSpec& spec) {
+  if (ethernet::sees_rdma(table))
+    return hca::create_rdma_flow(hca, table,
+                                 to.any() ? std::optional(to.tir->number) : std::nullopt, spec);
+  if (to.is_table()) return hca::create_flow_to_table(hca, to.tir->number, spec);
+  if (to.tir != nullptr) return hca::create_flow_to_tir(hca, to.tir->number, spec);
+  if (to.qp == nullptr) return hca::create_ending_flow(hca, spec);
+  return to.qp->hashes ? hca::create_flow_to_tir(hca, to.qp->tirn, spec)
+                       : hca::create_flow(hca, to.qp->qpn, spec);
 }
 
 int create_flow_method(Context& context, Bundle& b) {
@@ -338,4 +341,4 @@ std::span<const Method> matcher_methods() {
   return matcher_table;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

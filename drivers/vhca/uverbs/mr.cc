@@ -12,7 +12,7 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -35,30 +35,30 @@ int check(const ib_uverbs_reg_mr& cmd, bool odp) {
 }
 
 // The reason of check(), in its order, for what has one.
-int refuse(Hca& h, int err, const ib_uverbs_reg_mr& cmd) {
+int refuse(hca::Hca& h, int err, const ib_uverbs_reg_mr& cmd) {
   constexpr uint64_t in_page = 4095;
   const uint32_t rights = cmd.access_flags;
-  const auto no = [&](const Refused& r) { return refuse_verb(h, err, r); };
+  const auto no = [&](const hca::Refused& r) { return hca::refuse_verb(h, err, r); };
   if ((cmd.start & in_page) != (cmd.hca_va & in_page))
-    return no({VerbRefusal::mr_iova, cmd.hca_va, cmd.start});
+    return no({hca::VerbRefusal::mr_iova, cmd.hca_va, cmd.start});
   if ((rights & (access::remote_write | access::remote_atomic)) != 0 &&
       (rights & access::local_write) == 0)
-    return no({VerbRefusal::mr_remote_needs_local, rights, access::local_write});
+    return no({hca::VerbRefusal::mr_remote_needs_local, rights, access::local_write});
   if ((rights & ~mr_known_access) != 0)
-    return no({VerbRefusal::mr_access, rights, mr_known_access});
-  if (err == -EOPNOTSUPP) return no({VerbRefusal::mr_odp, rights, 0});
-  if (cmd.length == 0) return no({VerbRefusal::mr_empty, 0, 1});
-  return no({VerbRefusal::mr_wraps, cmd.start, cmd.length});
+    return no({hca::VerbRefusal::mr_access, rights, mr_known_access});
+  if (err == -EOPNOTSUPP) return no({hca::VerbRefusal::mr_odp, rights, 0});
+  if (cmd.length == 0) return no({hca::VerbRefusal::mr_empty, 0, 1});
+  return no({hca::VerbRefusal::mr_wraps, cmd.start, cmd.length});
 }
 
 // What the kernel would say of the memory itself.
-int refuse_memory(Hca& h, int err, const ib_uverbs_reg_mr& cmd) {
+int refuse_memory(hca::Hca& h, int err, const ib_uverbs_reg_mr& cmd) {
   rlimit limit{};
   if (err == -ENOMEM || err == -EPERM) {
     (void)::getrlimit(RLIMIT_MEMLOCK, &limit);
-    return refuse_verb(h, err, {VerbRefusal::mr_locked, cmd.length, limit.rlim_cur});
+    return hca::refuse_verb(h, err, {hca::VerbRefusal::mr_locked, cmd.length, limit.rlim_cur});
   }
-  return refuse_verb(h, err, {VerbRefusal::mr_unmapped, cmd.start, cmd.length});
+  return hca::refuse_verb(h, err, {hca::VerbRefusal::mr_unmapped, cmd.start, cmd.length});
 }
 
 int destroy_mr(Context& context, Bundle& b) {
@@ -119,13 +119,13 @@ std::span<const Method> mr_methods() {
 }
 
 int MrObject::release(Context& context) {
-  return dereg_mr(context.hca, index_of(keys.lkey));
+  return hca::dereg_mr(context.hca, index_of(keys.lkey));
 }
 
 int cmd_reg_mr(Context& context, const Request& r) {
   ib_uverbs_reg_mr cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  Hca& h = context.hca;
+  hca::Hca& h = context.hca;
   if (int err = check(cmd, h.config.profile.odp); err != 0) return refuse(h, err, cmd);
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr) return -EINVAL;
@@ -134,7 +134,7 @@ int cmd_reg_mr(Context& context, const Request& r) {
   if (int err = pinned ? pin.take(Va{cmd.start}, cmd.length) : 0; err != 0)
     return refuse_memory(h, err, cmd);
   Result<MrKeys> keys =
-      reg_mr(h, {pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
+      hca::reg_mr(h, {pd->pdn, Va{cmd.start}, cmd.length, Iova{cmd.hca_va}, cmd.access_flags});
   if (!keys) return refuse_memory(h, -keys.error().code, cmd);
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
@@ -173,7 +173,7 @@ int cmd_rereg_mr(Context& context, const Request& r) {
   Pin pin;
   if (int err = pins && other ? pin.take(Va{all.start}, all.length) : 0; err != 0) return err;
   MrSpec spec{pd->pdn, Va{all.start}, all.length, Iova{all.hca_va}, all.access_flags};
-  if (int err = rereg_mr(context.hca, index_of(mr->keys.lkey), spec); err != 0) return err;
+  if (int err = hca::rereg_mr(context.hca, index_of(mr->keys.lkey), spec); err != 0) return err;
   if (other || !pins) mr->pin = std::move(pin);
   if (pd != old_pd) Context::use_instead(*mr, *old_pd, *pd);
   mr->start = all.start;
@@ -184,7 +184,7 @@ int cmd_rereg_mr(Context& context, const Request& r) {
 }
 
 int MwObject::release(Context& context) {
-  return dealloc_mw(context.hca, MkeyIndex{rkey.value() >> 8});
+  return hca::dealloc_mw(context.hca, MkeyIndex{rkey.value() >> 8});
 }
 
 int cmd_alloc_mw(Context& context, const Request& r) {
@@ -194,7 +194,7 @@ int cmd_alloc_mw(Context& context, const Request& r) {
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   if (pd == nullptr || (cmd.mw_type != type_1 && cmd.mw_type != type_2)) return -EINVAL;
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
-  Result<Rkey> rkey = alloc_mw(context.hca, pd->pdn, cmd.mw_type == type_2);
+  Result<Rkey> rkey = hca::alloc_mw(context.hca, pd->pdn, cmd.mw_type == type_2);
   if (!rkey) return -rkey.error().code;
   auto made = std::make_unique<MwObject>();
   made->rkey = *rkey;
@@ -210,4 +210,4 @@ int cmd_dealloc_mw(Context& context, const Request& r) {
   return err != 0 ? err : destroy_handle<MwObject>(context, cmd.mw_handle);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -18,7 +18,7 @@
 #include "vhca/hca/hca.hh"
 #include "vhca/uverbs/pinned.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 class EventFile;
 struct Context;
@@ -101,8 +101,8 @@ struct DmObject final : Object {
   static constexpr Kind kind_of = Kind::dm;
   DmObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
-  DmBlock block;
-  IcmBlock icm;            // in the place of a block: memory of steering by software
+  hca::DmBlock block;
+  ethernet::IcmBlock icm;  // in the place of a block: memory of steering by software
   bool rewrites = false;   // of header actions, not of entries
   uint64_t length = 0;     // in bytes, as asked for
   bool inherited = false;  // its owner is the process that forked this one
@@ -209,7 +209,7 @@ struct MatcherObject final : Object {
   bool beyond = false;    // its mask names what is not matched
   bool unlooked = false;  // or what `criteria` does not
   uint8_t criteria = 0;
-  TableType table = TableType::nic_rx;
+  ethernet::TableType table = ethernet::TableType::nic_rx;
   uint16_t priority = 0;
   FlowSpec::Type type = FlowSpec::Type::normal;
 };
@@ -220,8 +220,8 @@ struct FlowActionObject final : Object {
   FlowActionObject() noexcept : Object(kind_of) {}
   int release(Context&) override { return 0; }  // as above
   Prepend prepend;
-  RewriteList rewrite;  // where there is one, `prepend` is empty
-  bool egress = true;   // of what leaves; else of what is received
+  ethernet::RewriteList rewrite;  // where there is one, `prepend` is empty
+  bool egress = true;             // of what leaves; else of what is received
 };
 
 // ibv_counters: what they tell of the rules that use them, by place.
@@ -240,7 +240,7 @@ struct UarObject final : Object {
   static constexpr Kind kind_of = Kind::uar;
   UarObject() noexcept : Object(kind_of) {}
   int release(Context&) override;
-  Uar* uar = nullptr;  // the adapter's
+  hca::Uar* uar = nullptr;  // the adapter's
 };
 
 struct DevxObject final : Object {
@@ -266,4 +266,4 @@ struct DevxUmemObject final : Object {
   Pin pin;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -11,7 +11,7 @@
 #include "vhca/uverbs/write_command.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 int cmd_open_qp(Context& context, const Request& r) {
   if (!memory_reserve::fill()) return -ENOMEM;
@@ -28,7 +28,7 @@ int cmd_open_qp(Context& context, const Request& r) {
   if (qp.async != nullptr) {
     if (int err = qp.async->hold(); err != 0) return err;
   }
-  int err = open_qp(context.hca, qp.qpn, xrcd->xrcd, {&context, static_cast<Object*>(&qp)});
+  int err = hca::open_qp(context.hca, qp.qpn, xrcd->xrcd, {&context, static_cast<Object*>(&qp)});
   if (err != 0) {
     if (qp.async != nullptr) qp.async->let_go();
     return err;
@@ -40,4 +40,4 @@ int cmd_open_qp(Context& context, const Request& r) {
   return context.keep_unless(r.out.write(&resp, sizeof resp), qp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

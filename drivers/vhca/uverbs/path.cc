@@ -10,7 +10,7 @@
 #include "vhca/core/address.hh"
 #include "vhca/hca/ports.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -30,9 +30,9 @@ bool mac_of(const Gid& gid, Mac& mac) {
   return true;
 }
 
-bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
+bool own_gid(hca::Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
   for (uint32_t i = 0; i < gid_count; i++) {
-    Result<Gid> g = query_gid(hca, port, i);
+    Result<Gid> g = hca::query_gid(hca, port, i);
     if (g && *g == gid) return true;
   }
   return false;
@@ -40,18 +40,18 @@ bool own_gid(Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
 
 }  // namespace
 
-int check_source(Hca& hca, const QpAttr::Path& path) {
-  Result<PortAttr> port = query_port(hca, path.port);
+int check_source(hca::Hca& hca, const QpAttr::Path& path) {
+  Result<PortAttr> port = hca::query_port(hca, path.port);
   if (!port) return -EINVAL;
   if (!path.is_global) return port->lid != 0 ? 0 : -EINVAL;
   // ENODATA: the index is the table's, its entry is empty.
-  Result<Gid> source = query_gid(hca, path.port, path.sgid_index);
+  Result<Gid> source = hca::query_gid(hca, path.port, path.sgid_index);
   return source ? 0 : -source.error().code;
 }
 
-int resolve_path(Hca& hca, QpAttr::Path& path) {
+int resolve_path(hca::Hca& hca, QpAttr::Path& path) {
   if (int err = check_source(hca, path); err != 0) return err;
-  Result<PortAttr> port = query_port(hca, path.port);
+  Result<PortAttr> port = hca::query_port(hca, path.port);
   if (!port) return -EINVAL;
   if (port->lid != 0) return 0;  // InfiniBand goes by LID: there is no MAC to find
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
@@ -59,7 +59,7 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
     return 0;
   }
   if (!is_link_local(path.dgid)) {
-    if (std::optional<Mac> mac = find_neighbour(hca, path.port, path.dgid)) {
+    if (std::optional<Mac> mac = hca::find_neighbour(hca, path.port, path.dgid)) {
       path.dmac = *mac;
       return 0;
     }
@@ -67,10 +67,10 @@ int resolve_path(Hca& hca, QpAttr::Path& path) {
   return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
 }
 
-int refuse_path(Hca& hca, int err, const QpAttr::Path& path, const PathRefusals& why) {
-  if (err == -EHOSTUNREACH) return refuse_verb(hca, err, {why.no_route, 0, path.port});
-  if (!path.is_global) return refuse_verb(hca, err, {why.not_global});
-  return refuse_verb(hca, err, {why.no_source, path.sgid_index, path.port});
+int refuse_path(hca::Hca& hca, int err, const QpAttr::Path& path, const PathRefusals& why) {
+  if (err == -EHOSTUNREACH) return hca::refuse_verb(hca, err, {why.no_route, 0, path.port});
+  if (!path.is_global) return hca::refuse_verb(hca, err, {why.not_global});
+  return hca::refuse_verb(hca, err, {why.no_source, path.sgid_index, path.port});
 }
 
 QpAttr::Path path_of(const ib_uverbs_qp_dest& d) {
@@ -121,4 +121,4 @@ ib_uverbs_qp_dest dest_of(const QpAttr::Path& p) {
   return d;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -12,7 +12,7 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -20,7 +20,8 @@ int destroy_pd(Context& context, Bundle& b) {
   const auto* pd = b.object<PdObject>(context, UVERBS_ATTR_DESTROY_PD_HANDLE);
   const uint32_t users = pd->users;
   const int err = destroy_by(context, b, UVERBS_ATTR_DESTROY_PD_HANDLE);
-  return err == -EBUSY ? refuse_verb(context.hca, err, {VerbRefusal::pd_busy, users}) : err;
+  return err == -EBUSY ? hca::refuse_verb(context.hca, err, {hca::VerbRefusal::pd_busy, users})
+                       : err;
 }
 
 int query_pd(Context& context, Bundle& b) {
@@ -48,11 +49,11 @@ std::span<const Method> pd_methods() {
 }
 
 int PdObject::release(Context& context) {
-  return dealloc_pd(context.hca, pdn);
+  return hca::dealloc_pd(context.hca, pdn);
 }
 
 int cmd_alloc_pd(Context& context, const Request& r) {
-  Result<Pdn> pdn = alloc_pd(context.hca, &context);
+  Result<Pdn> pdn = hca::alloc_pd(context.hca, &context);
   if (!pdn) return -pdn.error().code;
   auto made = std::make_unique<PdObject>();
   made->pdn = *pdn;
@@ -69,4 +70,4 @@ int cmd_dealloc_pd(Context& context, const Request& r) {
   return err != 0 ? err : destroy_handle<PdObject>(context, cmd.pd_handle);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

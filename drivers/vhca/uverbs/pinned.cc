@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -83,4 +83,4 @@ int QueuePins::take(RecordPages& pages, const Ring& r, const Ring& s, Va at) {
   return err == 0 ? pages.share(at, record) : err;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

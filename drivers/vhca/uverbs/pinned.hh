@@ -11,7 +11,7 @@
 
 #include "kilim/detail/base/ident.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // The pages of one range. Gives them back when it goes.
 class Pin {
@@ -59,4 +59,4 @@ struct QueuePins {
   int take(RecordPages&, const Ring& ring, const Ring& send_ring, Va record);
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -18,7 +18,7 @@
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -66,7 +66,7 @@ ib_uverbs_gid_entry entry_of(const PortAttr& p, const Gid& gid, uint32_t port, u
 
 Result<PortAttr> port_of(Context& context, uint64_t number) {
   if (number > UINT32_MAX) return Error{EINVAL};
-  return query_port(context.hca, static_cast<uint32_t>(number));
+  return hca::query_port(context.hca, static_cast<uint32_t>(number));
 }
 
 int query_port(Context& context, Bundle& b) {
@@ -91,7 +91,7 @@ int query_gid_entry(Context& context, Bundle& b) {
   if (!p || b.value(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != 0 || index >= p->gid_count)
     return -EINVAL;
   Result<Gid> gid =
-      query_gid(context.hca, static_cast<uint32_t>(port), static_cast<uint32_t>(index));
+      hca::query_gid(context.hca, static_cast<uint32_t>(port), static_cast<uint32_t>(index));
   if (!gid) return -gid.error().code;
   return b.put(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
                entry_of(*p, *gid, static_cast<uint32_t>(port), static_cast<uint32_t>(index)));
@@ -103,10 +103,10 @@ int query_gid_table(Context& context, Bundle& b) {
   if (entry_bytes == 0 || b.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS) != 0) return -EINVAL;
   uint64_t room = out.bytes() / entry_bytes;
   uint64_t found = 0;
-  for (uint32_t port = 1; port <= port_count(context.hca); port++) {
+  for (uint32_t port = 1; port <= hca::port_count(context.hca); port++) {
     Result<PortAttr> p = port_of(context, port);
     for (uint32_t i = 0; p && i < p->gid_count; i++) {
-      Result<Gid> gid = query_gid(context.hca, port, i);
+      Result<Gid> gid = hca::query_gid(context.hca, port, i);
       if (!gid) continue;
       if (found == room) return -EINVAL;
       ib_uverbs_gid_entry e = entry_of(*p, *gid, port, i);
@@ -164,4 +164,4 @@ int cmd_query_port(Context& context, const Request& r) {
   return p ? r.out.write(describe_port(*p)) : -p.error().code;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -14,7 +14,7 @@
 #include "vhca/uverbs/qp_create.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -86,8 +86,8 @@ uint32_t withdraw_events(const QpObject& qp) {
 // Destroys and says how many events the client has read: those it must acknowledge.
 int destroy_qp(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
-  if (!qp.hashes && in_group(context.hca, qp.qpn))
-    return refuse_verb(context.hca, -EBUSY, {VerbRefusal::qp_in_group, qp.qpn.value()});
+  if (!qp.hashes && hca::in_group(context.hca, qp.qpn))
+    return hca::refuse_verb(context.hca, -EBUSY, {hca::VerbRefusal::qp_in_group, qp.qpn.value()});
   if (qp.users != 0) return -EBUSY;
   qp.async_posted -= withdraw_events(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
@@ -170,13 +170,13 @@ std::span<const Method> qp_methods() {
 }
 
 int QpObject::release(Context& context) {
-  if (hashes) return destroy_tir(context.hca, tirn);
+  if (hashes) return hca::destroy_tir(context.hca, tirn);
   if (tirn != 0) {
-    if (int err = destroy_qp_tir(context.hca, tirn); err != 0) return err;
+    if (int err = hca::destroy_qp_tir(context.hca, tirn); err != 0) return err;
     tirn = 0;
   }
-  if (int err = destroy_qp(context.hca, qpn, static_cast<Object*>(this)); err != 0) return err;
-  if (tisn != 0) (void)destroy_tis(context.hca, tisn);
+  if (int err = hca::destroy_qp(context.hca, qpn, static_cast<Object*>(this)); err != 0) return err;
+  if (tisn != 0) (void)hca::destroy_tis(context.hca, tisn);
   withdraw_events(*this);
   if (async != nullptr) async->let_go();
   return 0;
@@ -222,4 +222,4 @@ int cmd_destroy_qp(Context& context, const Request& r) {
   return qp != nullptr ? destroy_qp(context, *qp, r.out) : -EINVAL;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

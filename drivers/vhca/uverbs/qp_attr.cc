@@ -15,7 +15,7 @@
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -53,19 +53,21 @@ bool is_rate(uint8_t rate) {
   return rate == 0 || (rate >= lowest && rate <= last_rate);
 }
 
-constexpr PathRefusals path_refusals{VerbRefusal::modify_not_global, VerbRefusal::modify_sgid,
-                                     VerbRefusal::modify_no_route};
+constexpr PathRefusals path_refusals{hca::VerbRefusal::modify_not_global,
+                                     hca::VerbRefusal::modify_sgid,
+                                     hca::VerbRefusal::modify_no_route};
 
 // The port that the path leaves by must be the queue's own.
 int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& c, QpAttr& a) {
-  Hca& h = context.hca;
-  const Refused other_port{VerbRefusal::modify_path_port, c.dest.port_num, port_count(h)};
-  if (!has_port(h, c.dest.port_num)) return refuse_verb(h, -EINVAL, other_port);
+  hca::Hca& h = context.hca;
+  const hca::Refused other_port{hca::VerbRefusal::modify_path_port, c.dest.port_num,
+                                hca::port_count(h)};
+  if (!hca::has_port(h, c.dest.port_num)) return hca::refuse_verb(h, -EINVAL, other_port);
   if ((c.attr_mask & qp_mask::state) != 0 && a.state == QpState::rtr) {
-    Result<QpAttr> now = query_qp(h, qp.qpn);
-    if (!now || now->port != c.dest.port_num) return refuse_verb(h, -EINVAL, other_port);
+    Result<QpAttr> now = hca::query_qp(h, qp.qpn);
+    if (!now || now->port != c.dest.port_num) return hca::refuse_verb(h, -EINVAL, other_port);
   } else if ((c.attr_mask & qp_mask::port) != 0 && c.dest.port_num != c.port_num) {
-    return refuse_verb(h, -EINVAL, other_port);
+    return hca::refuse_verb(h, -EINVAL, other_port);
   }
   // Linux drivers/infiniband/core/verbs.c, _ib_modify_qp(): ib_resolve_eth_dmac() is for connected
   // queues, which those of dynamic connections are not: their path may lead nowhere.
@@ -73,7 +75,8 @@ int check_path(Context& context, const QpObject& qp, const ib_uverbs_modify_qp& 
   const int err = dynamic ? check_source(h, a.path) : resolve_path(h, a.path);
   if (err != 0) return refuse_path(h, err, a.path, path_refusals);
   if (is_rate(a.path.static_rate)) return 0;
-  return refuse_verb(h, -EINVAL, {VerbRefusal::modify_rate, a.path.static_rate, last_rate});
+  return hca::refuse_verb(h, -EINVAL,
+                          {hca::VerbRefusal::modify_rate, a.path.static_rate, last_rate});
 }
 
 // ib_uverbs leaves out what the half of an XRC connection has no use for.
@@ -87,11 +90,11 @@ uint32_t mask_for(QpType type, uint32_t mask) {
 
 // Automatic path migration is not reported. On Ethernet ib_core knows no other path; that a queue
 // pair is on the path that it has may be said.
-int check_migration(Hca& h, const ib_uverbs_modify_qp& c) {
+int check_migration(hca::Hca& h, const ib_uverbs_modify_qp& c) {
   constexpr uint8_t migrated = 0;  // IB_MIG_MIGRATED
   if ((c.attr_mask & qp_mask::alt_path) != 0)
-    return refuse_verb(h, h.config.profile.lid == 0 ? -EINVAL : -EOPNOTSUPP,
-                       {VerbRefusal::modify_alt_path});
+    return hca::refuse_verb(h, h.config.profile.lid == 0 ? -EINVAL : -EOPNOTSUPP,
+                            {hca::VerbRefusal::modify_alt_path});
   const bool moves = (c.attr_mask & qp_mask::path_mig_state) != 0 && c.path_mig_state != migrated;
   return moves ? -EOPNOTSUPP : 0;
 }
@@ -113,15 +116,16 @@ int modify(Context& context, const ib_uverbs_modify_qp& c) {
   if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
   if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
   if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
-  if ((c.attr_mask & qp_mask::port) != 0 && !has_port(context.hca, c.port_num))
-    return refuse_verb(context.hca, -EINVAL,
-                       {VerbRefusal::modify_port, c.port_num, port_count(context.hca)});
+  if ((c.attr_mask & qp_mask::port) != 0 && !hca::has_port(context.hca, c.port_num))
+    return hca::refuse_verb(
+        context.hca, -EINVAL,
+        {hca::VerbRefusal::modify_port, c.port_num, hca::port_count(context.hca)});
   if (int err = check_migration(context.hca, c); err != 0) return err;
   QpAttr a = attr_of(c);
   if ((c.attr_mask & qp_mask::path) != 0) {
     if (int err = check_path(context, *qp, c, a); err != 0) return err;
   }
-  return modify_qp(context.hca, qp->qpn, a, mask_for(qp->type, c.attr_mask));
+  return hca::modify_qp(context.hca, qp->qpn, a, mask_for(qp->type, c.attr_mask));
 }
 
 // A DC target gets its number, which the client needs to hear.
@@ -192,7 +196,7 @@ int cmd_query_qp(Context& context, const Request& r) {
   const auto* qp = context.find<QpObject>(cmd.qp_handle);
   if (qp == nullptr) return -EINVAL;
   if (qp->hashes) return -ENOSYS;  // mlx5_ib_query_qp()
-  Result<QpAttr> attr = query_qp(context.hca, qp->qpn);
+  Result<QpAttr> attr = hca::query_qp(context.hca, qp->qpn);
   if (!attr) return -attr.error().code;
   QpAttr a = *attr;
   if (qp->type == QpType::dci) a.path = {};  // of whom it was connected to last
@@ -224,4 +228,4 @@ int cmd_query_qp(Context& context, const Request& r) {
   return r.out.write(&resp, sizeof resp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

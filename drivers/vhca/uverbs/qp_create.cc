@@ -16,7 +16,7 @@
 #include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/qp_flags.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -74,12 +74,14 @@ int check_command(const mlx5_ib_create_qp& cmd, const Profile& p) {
   return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
 }
 
-int check_sizes(Hca& h, const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap) {
+int check_sizes(hca::Hca& h, const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap) {
   const Profile& p = h.config.profile;
   if (cap.max_send_wr > p.max_qp_wr)
-    return refuse_verb(h, -EINVAL, {VerbRefusal::qp_send_wr, cap.max_send_wr, p.max_qp_wr});
+    return hca::refuse_verb(h, -EINVAL,
+                            {hca::VerbRefusal::qp_send_wr, cap.max_send_wr, p.max_qp_wr});
   if (cap.max_recv_wr > p.max_qp_wr)
-    return refuse_verb(h, -EINVAL, {VerbRefusal::qp_recv_wr, cap.max_recv_wr, p.max_qp_wr});
+    return hca::refuse_verb(h, -EINVAL,
+                            {hca::VerbRefusal::qp_recv_wr, cap.max_recv_wr, p.max_qp_wr});
   if (cmd.sq_wqe_count != 0 &&
       (!std::has_single_bit(cmd.sq_wqe_count) || cmd.sq_wqe_count > p.max_qp_wr))
     return -EINVAL;
@@ -153,7 +155,7 @@ int pin(Context& context, const QpSpec& s, QueuePins& pins) {
 }
 
 // The driver's part, and what mlx5_ib checks of it before it looks at memory.
-int read_driver_part(Hca& h, const QpRequest& q, const InBuffer& in, QpType& type,
+int read_driver_part(hca::Hca& h, const QpRequest& q, const InBuffer& in, QpType& type,
                      mlx5_ib_create_qp& cmd) {
   const Profile& p = h.config.profile;
   const bool whole = in.bytes() >= offsetof(mlx5_ib_create_qp, sq_buf_addr);
@@ -170,10 +172,10 @@ int read_driver_part(Hca& h, const QpRequest& q, const InBuffer& in, QpType& typ
 // for it. Without these nobody but rules of the queue pair would use it.
 int tell_tir(const Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create_qp_resp& resp) {
   if (!context.hca.config.profile.software_steering || s.rq_wqes == 0) return 0;
-  const Result<uint32_t> tirn = create_qp_tir(context.hca, qp.qpn);
+  const Result<uint32_t> tirn = hca::create_qp_tir(context.hca, qp.qpn);
   if (!tirn) return -tirn.error().code;
   qp.tirn = resp.tirn = *tirn;
-  resp.tir_icm_addr = icm_end::address_of(IcmEnd::tir, *tirn);
+  resp.tir_icm_addr = ethernet::icm_end::address_of(ethernet::IcmEnd::tir, *tirn);
   resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TIRN | MLX5_IB_CREATE_QP_RESP_MASK_TIR_ICM_ADDR;
   return 0;
 }
@@ -185,11 +187,11 @@ int tell_numbers(Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create
   if (int err = tell_tir(context, qp, s, resp); err != 0) return err;
   if (s.sq_wqebbs == 0) return 0;
   if (context.domain == 0) {
-    const Result<uint32_t> domain = alloc_domain(context.hca, &context);
+    const Result<uint32_t> domain = hca::alloc_domain(context.hca, &context);
     if (!domain) return -domain.error().code;
     context.domain = *domain;
   }
-  const Result<uint32_t> tisn = create_tis(context.hca, context.domain, &context);
+  const Result<uint32_t> tisn = hca::create_tis(context.hca, context.domain, &context);
   if (!tisn) return -tisn.error().code;
   qp.tisn = *tisn;
   resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TISN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;
@@ -219,7 +221,7 @@ Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const R
   if (q.async != nullptr) {
     if (int err = q.async->hold(); err != 0) return Error{-err};
   }
-  Result<Qpn> qpn = create_qp(context.hca, spec, &context);
+  Result<Qpn> qpn = hca::create_qp(context.hca, spec, &context);
   if (!qpn) {
     if (q.async != nullptr) q.async->let_go();
     return qpn.error();
@@ -235,4 +237,4 @@ Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const R
   return &qp;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -11,7 +11,7 @@
 #include "vhca/uverbs/client_buffer.hh"
 #include "vhca/uverbs/context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // The core's part. Objects that the request does not name are null.
 struct QpRequest {
@@ -35,4 +35,4 @@ Result<QpObject*> create_qp_object(Context&, const QpRequest&, const Request&);
 // qp_hash.cc: one that has a table of receive queues instead of queues of its own.
 Result<QpObject*> create_hash_qp_object(Context&, const QpRequest&, const Request&);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

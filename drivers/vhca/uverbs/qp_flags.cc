@@ -6,7 +6,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -74,4 +74,4 @@ int apply_flags(const QpWishes& w, const Profile& p, QpSpec& spec) noexcept {
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

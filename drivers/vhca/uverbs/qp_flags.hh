@@ -10,7 +10,7 @@
 #include "vhca/core/profile.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // What the decision depends on beside the flags themselves.
 struct QpWishes {
@@ -25,4 +25,4 @@ struct QpWishes {
 // -EOPNOTSUPP (the verbs' flags), as mlx5_ib answers.
 int apply_flags(const QpWishes&, const Profile&, QpSpec& spec) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

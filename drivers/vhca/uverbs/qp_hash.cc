@@ -12,7 +12,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/qp_create.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -92,7 +92,7 @@ mlx5_ib_create_qp_resp answer(const Context& context, const QpObject& qp) {
   resp.tirn = qp.tirn;
   if (!context.hca.config.profile.software_steering) return resp;
   resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TIR_ICM_ADDR;
-  resp.tir_icm_addr = icm_end::address_of(IcmEnd::tir, qp.tirn);
+  resp.tir_icm_addr = ethernet::icm_end::address_of(ethernet::IcmEnd::tir, qp.tirn);
   return resp;
 }
 
@@ -109,7 +109,7 @@ Result<QpObject*> create_hash_qp_object(Context& context, const QpRequest& q, co
   spec.tunnels = (cmd.flags & tunnels) != 0;
   spec.inner = (cmd.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0;
   if (int err = take_hash(cmd, q.table->queues.size(), spec); err != 0) return Error{-err};
-  Result<uint32_t> tirn = create_tir(context.hca, spec, &context);
+  Result<uint32_t> tirn = hca::create_tir(context.hca, spec, &context);
   if (!tirn) return tirn.error();
   auto made = std::make_unique<QpObject>();
   QpObject& qp = *made;
@@ -124,4 +124,4 @@ Result<QpObject*> create_hash_qp_object(Context& context, const QpRequest& q, co
   return &qp;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

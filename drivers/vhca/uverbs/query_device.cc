@@ -14,7 +14,7 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -25,9 +25,9 @@ uint64_t pack_version(const char* text) {
   return uint64_t{major} << 32 | uint64_t{minor & 0xffff} << 16 | (sub & 0xffff);
 }
 
-ib_uverbs_query_device_resp describe_attributes(Hca& hca) {
+ib_uverbs_query_device_resp describe_attributes(hca::Hca& hca) {
   const Profile& p = hca.config.profile;
-  Result<PortAttr> port = query_port(hca, 1);
+  Result<PortAttr> port = hca::query_port(hca, 1);
   ib_uverbs_query_device_resp r{};
   r.fw_ver = pack_version(p.fw_ver);
   r.node_guid = be64{guid_of(port ? port->node : Mac{})}.raw();
@@ -70,7 +70,7 @@ ib_uverbs_query_device_resp describe_attributes(Hca& hca) {
   // The adapter's table; that of a RoCE port has one entry (test/truth/facts.tsv, max_pkeys).
   r.max_pkeys = 128;
   r.local_ca_ack_delay = Profile::local_ca_ack_delay;
-  r.phys_port_cnt = static_cast<uint8_t>(port_count(hca));
+  r.phys_port_cnt = static_cast<uint8_t>(hca::port_count(hca));
   return r;
 }
 
@@ -196,4 +196,4 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   return r.out.write(resp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

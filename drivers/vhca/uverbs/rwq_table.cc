@@ -11,7 +11,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -38,7 +38,7 @@ int check_driver_part(const Request& r) {
 }  // namespace
 
 int RwqTableObject::release(Context& context) {
-  if (int err = destroy_rqt(context.hca, rqtn); err != 0) return err;
+  if (int err = hca::destroy_rqt(context.hca, rqtn); err != 0) return err;
   for (WqObject* wq : queues) wq->users--;
   return 0;
 }
@@ -59,7 +59,7 @@ int cmd_create_rwq_table(Context& context, const Request& r) {
   if (int err = check_driver_part(r); err != 0) return err;
   std::vector<uint32_t> rqns;
   for (const WqObject* wq : table.queues) rqns.push_back(wq->rqn);
-  Result<uint32_t> rqtn = create_rqt(context.hca, rqns, &context);
+  Result<uint32_t> rqtn = hca::create_rqt(context.hca, rqns, &context);
   if (!rqtn) return -rqtn.error().code;
   table.rqtn = *rqtn;
   for (WqObject* wq : table.queues) wq->users++;
@@ -77,4 +77,4 @@ int cmd_destroy_rwq_table(Context& context, const Request& r) {
                             : destroy_handle<RwqTableObject>(context, cmd.ind_tbl_handle);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

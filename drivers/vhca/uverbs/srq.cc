@@ -14,7 +14,7 @@
 #include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -40,14 +40,14 @@ int check_driver_part(const Request& r, mlx5_ib_create_srq& cmd) {
 }
 
 // As mlx5_ib sizes the ring, which the client library has laid out before it asks.
-int size(Hca& h, const SrqRequest& q, SrqSpec& s) {
+int size(hca::Hca& h, const SrqRequest& q, SrqSpec& s) {
   const Profile& p = h.config.profile;
   constexpr uint32_t link_bytes = 16, segment_bytes = 16, least_bytes = 32;
   const uint32_t max_sge = (p.max_rq_desc_bytes - link_bytes) / segment_bytes;
   if (q.max_wr >= p.max_qp_wr)
-    return refuse_verb(h, -EINVAL, {VerbRefusal::srq_wr, q.max_wr, p.max_qp_wr - 1});
+    return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::srq_wr, q.max_wr, p.max_qp_wr - 1});
   if (q.max_sge > max_sge)
-    return refuse_verb(h, -EINVAL, {VerbRefusal::srq_sge, q.max_sge, max_sge});
+    return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::srq_sge, q.max_sge, max_sge});
   s.wqes = std::bit_ceil(q.max_wr + 1);
   uint32_t bytes = std::bit_ceil(std::max(link_bytes + q.max_sge * segment_bytes, least_bytes));
   s.wqe_shift = static_cast<uint32_t>(std::bit_width(bytes) - 1);
@@ -87,7 +87,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   if (async != nullptr) {
     if (int err = async->hold(); err != 0) return Error{-err};
   }
-  Result<uint32_t> srqn = create_srq(context.hca, s, &context);
+  Result<uint32_t> srqn = hca::create_srq(context.hca, s, &context);
   if (!srqn) {
     if (async != nullptr) async->let_go();
     return srqn.error();
@@ -110,7 +110,7 @@ int answer(Context& context, const Result<SrqObject*>& srq, const Request& r) {
 }  // namespace
 
 int SrqObject::release(Context& context) {
-  if (int err = destroy_srq(context.hca, srqn); err != 0) return err;
+  if (int err = hca::destroy_srq(context.hca, srqn); err != 0) return err;
   if (async != nullptr) {
     async->withdraw_posted(user_handle, event_srq_err, event_srq_limit);
     async->let_go();
@@ -173,7 +173,7 @@ int cmd_modify_srq(Context& context, const Request& r) {
   // As mlx5_ib: a queue keeps its size.
   if ((cmd.attr_mask & mask_max_wr) != 0) return -EINVAL;
   if ((cmd.attr_mask & mask_limit) == 0) return 0;
-  return set_srq_limit(context.hca, srq->srqn, cmd.srq_limit);
+  return hca::set_srq_limit(context.hca, srq->srqn, cmd.srq_limit);
 }
 
 int cmd_query_srq(Context& context, const Request& r) {
@@ -181,7 +181,7 @@ int cmd_query_srq(Context& context, const Request& r) {
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* srq = context.find<SrqObject>(cmd.srq_handle);
   if (srq == nullptr) return -EINVAL;
-  Result<uint32_t> limit = query_srq_limit(context.hca, srq->srqn);
+  Result<uint32_t> limit = hca::query_srq_limit(context.hca, srq->srqn);
   if (!limit) return -limit.error().code;
   return r.out.write(ib_uverbs_query_srq_resp{srq->max_wr, srq->max_sge, *limit, 0});
 }
@@ -192,7 +192,8 @@ int cmd_destroy_srq(Context& context, const Request& r) {
   if (context.object(cmd.srq_handle) == nullptr) return -ENOENT;
   auto* srq = context.find<SrqObject>(cmd.srq_handle);
   if (srq == nullptr) return -EINVAL;
-  if (srq->users != 0) return refuse_verb(context.hca, -EBUSY, {VerbRefusal::srq_busy, srq->users});
+  if (srq->users != 0)
+    return hca::refuse_verb(context.hca, -EBUSY, {hca::VerbRefusal::srq_busy, srq->users});
   if (srq->async != nullptr)
     srq->async_posted -=
         srq->async->withdraw_posted(srq->user_handle, event_srq_err, event_srq_limit);
@@ -201,4 +202,4 @@ int cmd_destroy_srq(Context& context, const Request& r) {
   return r.out.write(resp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -14,7 +14,7 @@
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/clock_page.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -29,7 +29,7 @@ int alloc_uar(Context& context, Bundle& b) {
   uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
     return -EOPNOTSUPP;
-  Result<Uar*> page = context.hca.uars.alloc();
+  Result<hca::Uar*> page = context.hca.uars.alloc();
   if (!page) return -page.error().code;
   (*page)->open = &context;
   auto made = std::make_unique<UarObject>();
@@ -111,10 +111,10 @@ int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mappin
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != uar_page_bytes)
     return -EINVAL;
-  const bool in_file = UarSet::put_into_file(*uar->uar, request.fd, request.offset);
+  const bool in_file = hca::UarSet::put_into_file(*uar->uar, request.fd, request.offset);
   if (!in_file && !is_origin(uar->uar->fd.get(), uar->uar->page)) return -ENOMEM;
   mapping = {in_file ? request.fd : uar->uar->fd.get(), in_file ? request.offset : 0, true};
   return 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -8,7 +8,7 @@
 #include "vhca/uverbs/context.hh"
 #include "vhca/uverbs/device_file.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 // uverbs/dm.cc: whether the offset is one of device memory, and what is there.
 bool names_device_memory(const MapRequest&) noexcept;
@@ -17,4 +17,4 @@ int map_device_memory(const Context&, const MapRequest&, DeviceFile::Mapping&);
 // 0 or a negative errno, as mlx5_ib's mmap.
 int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -14,7 +14,7 @@
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -79,7 +79,7 @@ int make(Context& context, const RqSpec& spec, uint64_t bytes, WqObject& wq) {
   if (async != nullptr) {
     if (int err = async->hold(); err != 0) return err;
   }
-  Result<uint32_t> rqn = create_rq(context.hca, spec, &context);
+  Result<uint32_t> rqn = hca::create_rq(context.hca, spec, &context);
   if (!rqn) {
     if (async != nullptr) async->let_go();
     return -rqn.error().code;
@@ -118,7 +118,7 @@ int take_flags(const ib_uverbs_ex_modify_wq& cmd, const Profile& p, RqChange& ch
 }  // namespace
 
 int WqObject::release(Context& context) {
-  if (int err = destroy_rq(context.hca, rqn); err != 0) return err;
+  if (int err = hca::destroy_rq(context.hca, rqn); err != 0) return err;
   if (async != nullptr) {
     async->withdraw_posted(user_handle, event_wq_fatal, event_wq_fatal);
     async->let_go();
@@ -166,7 +166,7 @@ int cmd_modify_wq(Context& context, const Request& r) {
   change.from = says_from ? static_cast<RqState>(cmd.curr_wq_state) : wq->state;
   change.to = (cmd.attr_mask & mask_state) != 0 ? static_cast<RqState>(cmd.wq_state) : change.from;
   if (int err = take_flags(cmd, context.hca.config.profile, change); err != 0) return err;
-  if (int err = modify_rq(context.hca, wq->rqn, change); err != 0) return err;
+  if (int err = hca::modify_rq(context.hca, wq->rqn, change); err != 0) return err;
   wq->state = change.to;
   return 0;
 }
@@ -186,4 +186,4 @@ int cmd_destroy_wq(Context& context, const Request& r) {
   return r.out.write(resp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -14,7 +14,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/uverbs/bundle.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 namespace {
 
@@ -133,7 +133,7 @@ int cut_plain(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, std:
   p.in_bytes = static_cast<uint32_t>(count - sizeof h);
   p.out_bytes = h.out_words * 4u;
   // Commands with an answer begin with its address.
-  if (c.out_bytes != 0 && !dma::load(Va{p.in_at}, p.out_at)) return -EFAULT;
+  if (c.out_bytes != 0 && !memory::dma::load(Va{p.in_at}, p.out_at)) return -EFAULT;
   if (c.has_driver_part) {
     p.driver_in_bytes = p.in_bytes - c.in_bytes;
     p.in_bytes = c.in_bytes;
@@ -148,7 +148,7 @@ int cut_extended(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, s
   ib_uverbs_ex_cmd_hdr x;
   constexpr std::size_t headers = sizeof h + sizeof x;
   if (count < headers) return -EINVAL;
-  if (!dma::copy_in(&x, Va{buffer.value() + sizeof h}, sizeof x)) return -EFAULT;
+  if (!memory::dma::copy_in(&x, Va{buffer.value() + sizeof h}, sizeof x)) return -EFAULT;
   if ((h.in_words + x.provider_in_words) * 8u != count - headers || x.cmd_hdr_reserved != 0)
     return -EINVAL;
   if (h.in_words * 8u < c.in_bytes) return -ENOSPC;
@@ -175,7 +175,7 @@ const WriteCommand* find_write_command(uint32_t command) {
 ssize_t run_write(Context& context, Va buffer, std::size_t count) {
   ib_uverbs_cmd_hdr h;
   if (count < sizeof h) return -EINVAL;
-  if (!dma::copy_in(&h, buffer, sizeof h)) return -EFAULT;
+  if (!memory::dma::copy_in(&h, buffer, sizeof h)) return -EFAULT;
   const WriteCommand* c = nullptr;
   if (int err = lookup(h.command, c); err != 0) return err;
   Parts p{};
@@ -185,4 +185,4 @@ ssize_t run_write(Context& context, Va buffer, std::size_t count) {
   return err != 0 ? err : static_cast<ssize_t>(count);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -9,7 +9,7 @@
 #include "vhca/uverbs/client_buffer.hh"
 #include "vhca/uverbs/context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 struct WriteCommand {
   uint32_t command;  // with IB_USER_VERBS_CMD_FLAG_EXTENDED where it is one
@@ -78,4 +78,4 @@ int destroy_handle(Context& context, uint32_t handle) {
   return o->kind == T::kind_of ? context.destroy(*o) : -EINVAL;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

@@ -13,10 +13,10 @@
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/write_command.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::uverbs {
 
 int XrcdObject::release(Context& context) {
-  return close_xrcd(context.hca, xrcd);
+  return hca::close_xrcd(context.hca, xrcd);
 }
 
 int cmd_open_xrcd(Context& context, const Request& r) {
@@ -29,7 +29,7 @@ int cmd_open_xrcd(Context& context, const Request& r) {
     if (syscall(SYS_fstat, static_cast<int>(cmd.fd), &st) != 0) return -EBADF;
     spec = {true, st.st_dev, st.st_ino, (cmd.oflags & O_CREAT) != 0, (cmd.oflags & O_EXCL) != 0};
   }
-  Result<uint32_t> xrcd = open_xrcd(context.hca, spec);
+  Result<uint32_t> xrcd = hca::open_xrcd(context.hca, spec);
   if (!xrcd) return -xrcd.error().code;
   auto made = std::make_unique<XrcdObject>();
   made->xrcd = *xrcd;
@@ -51,7 +51,7 @@ int cmd_attach_mcast(Context& context, const Request& r) {
   if (qp == nullptr) return -EINVAL;
   Gid gid;
   std::memcpy(gid.data(), cmd.gid, gid.size());
-  return join_group(context.hca, qp->qpn, gid);
+  return hca::join_group(context.hca, qp->qpn, gid);
 }
 
 int cmd_detach_mcast(Context& context, const Request& r) {
@@ -61,7 +61,7 @@ int cmd_detach_mcast(Context& context, const Request& r) {
   if (qp == nullptr) return -EINVAL;
   Gid gid;
   std::memcpy(gid.data(), cmd.gid, gid.size());
-  return leave_group(context.hca, qp->qpn, gid);
+  return hca::leave_group(context.hca, qp->qpn, gid);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::uverbs

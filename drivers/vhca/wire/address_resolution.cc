@@ -9,7 +9,7 @@
 #include "vhca/core/port_ip.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -309,4 +309,4 @@ std::size_t AddressResolution::ask(const Gid& gid, uint64_t now_ns, Frame& quest
   return write_discovery(question, mac_, {solicitation, 0, *source, group, gid, group_mac(group)});
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class AddressResolution {
  public:
@@ -62,4 +62,4 @@ class AddressResolution {
   std::array<Entry, most> entries_{};
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

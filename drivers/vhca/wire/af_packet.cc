@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -271,4 +271,4 @@ const WireCounters& AfPacket::counters() noexcept {
   return counters_;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -15,7 +15,7 @@
 #include "vhca/wire/segment.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class AfPacket final : public Wire {
  public:
@@ -75,4 +75,4 @@ class AfPacket final : public Wire {
   WireCounters counters_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -13,7 +13,7 @@
 
 #include "kilim/detail/base/barrier.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 FrameRing::FrameRing()
     : mem_(new std::byte[bytes]), event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -205,4 +205,4 @@ int Cable::fd() const noexcept {
   return in().arm();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 #include "vhca/wire/frame_ring.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class Cable final : public Wire {
  public:
@@ -45,4 +45,4 @@ class Cable final : public Wire {
   WireCounters counters_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

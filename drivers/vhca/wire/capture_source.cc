@@ -14,7 +14,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -248,4 +248,4 @@ void CaptureSource::skip(uint64_t bytes) noexcept {
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -16,7 +16,7 @@
 #include "vhca/core/own_fd.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class CaptureSource {
  public:
@@ -86,4 +86,4 @@ class CaptureSource {
   Record shown_;             // that peek() shows; of 0 bytes: none
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

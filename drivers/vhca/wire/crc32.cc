@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -63,4 +63,4 @@ uint32_t crc32_add(uint32_t state, std::span<const std::byte> bytes) noexcept {
   return crc32_add_by(crc32_fold::best(), state, bytes);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-namespace kilim::vhca::crc32_fold {
+namespace kilim::vhca::wire::crc32_fold {
 
 #if defined(__x86_64__)
 
@@ -125,4 +125,4 @@ std::size_t fold(Way, uint32_t, std::span<const std::byte>, std::span<std::byte,
 
 #endif
 
-}  // namespace kilim::vhca::crc32_fold
+}  // namespace kilim::vhca::wire::crc32_fold

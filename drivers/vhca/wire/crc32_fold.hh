@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace kilim::vhca::crc32_fold {
+namespace kilim::vhca::wire::crc32_fold {
 
 // The fewest bytes that fold() takes.
 inline constexpr std::size_t least = 64;
@@ -25,4 +25,4 @@ Way best() noexcept;
 std::size_t fold(Way way, uint32_t state, std::span<const std::byte> bytes,
                  std::span<std::byte, 16> out) noexcept;
 
-}  // namespace kilim::vhca::crc32_fold
+}  // namespace kilim::vhca::wire::crc32_fold

@@ -7,7 +7,7 @@
 
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // Called as a wire is: with the adapter's lock.
 class Decorator : public Wire {
@@ -55,4 +55,4 @@ class Decorator : public Wire {
   std::unique_ptr<Wire> inner_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 
 #include "vhca/wire/own_files.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -94,4 +94,4 @@ ssize_t DgramWire::take(std::span<std::byte> into) noexcept {
   return -1;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -14,7 +14,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/wire/fd_wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class DgramWire final : public FdWire {
  public:
@@ -37,4 +37,4 @@ class DgramWire final : public FdWire {
   sockaddr_un ours_, theirs_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <charconv>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -120,4 +120,4 @@ std::span<const std::byte> Fault::peek() noexcept {
   return inner().peek();
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/wire/decorator.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // Shares of the frames that are sent, 0 to 1.
 struct FaultRates {
@@ -43,4 +43,4 @@ class Fault final : public Decorator {
   unsigned looks_ = 0;          // peek() since it waits
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

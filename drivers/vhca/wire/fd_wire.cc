@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 constexpr int bad_frames_at_once = 64;  // a sender of nonsense does not keep the engine
@@ -60,4 +60,4 @@ bool says_busy(int error) noexcept {
   return error == EAGAIN || error == ENOBUFS || error == EINTR || error == ENOMEM;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 #include "vhca/core/own_fd.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class FdWire : public Wire {
  public:
@@ -50,4 +50,4 @@ class FdWire : public Wire {
 // Whether a write that failed with this errno is worth another try.
 bool says_busy(int error) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 struct FrameMatch {
   enum class From : uint8_t {
@@ -35,4 +35,4 @@ struct FrameMatch {
   std::vector<Compare> compares;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

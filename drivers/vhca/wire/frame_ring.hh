@@ -14,7 +14,7 @@
 
 #include "kilim/detail/base/fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class FrameRing {
  public:
@@ -203,4 +203,4 @@ class FrameRing::Reader {
   const uint64_t tail_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

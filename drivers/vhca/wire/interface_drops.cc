@@ -9,7 +9,7 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -61,4 +61,4 @@ uint64_t InterfaceDrops::read() noexcept {
   return known_;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -9,7 +9,7 @@
 
 #include "vhca/core/own_fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class InterfaceDrops {
  public:
@@ -26,4 +26,4 @@ class InterfaceDrops {
   uint64_t base_ = 0, known_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

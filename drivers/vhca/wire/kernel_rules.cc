@@ -10,7 +10,7 @@
 
 #include <net/if.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -103,4 +103,4 @@ Result<std::unique_ptr<Wire>> Exclusive::create(std::unique_ptr<Wire> inner, std
   return std::unique_ptr<Wire>(new Exclusive(std::move(inner), *std::move(rules)));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -17,7 +17,7 @@
 #include "vhca/wire/frame_match.hh"
 #include "vhca/wire/nf_table.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class KernelRules {
  public:
@@ -54,4 +54,4 @@ class Exclusive final : public Decorator {
   KernelRules rules_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

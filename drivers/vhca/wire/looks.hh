@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class Looks {
  public:
@@ -37,4 +37,4 @@ class Looks {
   uint32_t patience_ = least;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -23,7 +23,7 @@
 #include "vhca/wire/udp.hh"
 #include "vhca/wire/unix.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -263,4 +263,4 @@ Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why)
   return made;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -11,7 +11,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // What a user may write, for help texts.
 // Errors name the kind of wire, or the decorator, that a misspelt one is nearest to.
@@ -39,4 +39,4 @@ std::string_view interface_of_wire(std::string_view spec) noexcept;
 // its short form.
 Result<std::unique_ptr<Wire>> make_wire(std::string_view spec, std::string* why = nullptr);
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -19,7 +19,7 @@
 #include "kilim/detail/base/fd.hh"
 #include "vhca/core/address.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -120,4 +120,4 @@ std::optional<Mac> mac_of_interface(int interface) noexcept {
   return mac;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

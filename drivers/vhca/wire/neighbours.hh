@@ -7,7 +7,7 @@
 
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // What the table has of this address, mapped where it is of version 4. Nothing yet: the kernel has
 // been moved to ask, and knows a moment later if somebody answers.
@@ -15,4 +15,4 @@ std::optional<Mac> find_in_kernel(int interface, const Gid& address) noexcept;
 // The interface's own address.
 std::optional<Mac> mac_of_interface(int interface) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

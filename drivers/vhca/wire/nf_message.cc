@@ -13,7 +13,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -190,4 +190,4 @@ std::vector<std::byte>& NfMessages::finish() {
   return bytes_;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -11,7 +11,7 @@
 
 #include "vhca/wire/frame_match.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class NfMessages {
  public:
@@ -49,4 +49,4 @@ class NfMessages {
   std::size_t message_ = 0;  // where the last one begins
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -20,7 +20,7 @@
 #include "kilim/detail/base/be.hh"
 #include "vhca/wire/nf_message.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -170,4 +170,4 @@ int NfTable::read_answers(uint64_t* handle) {
   return any ? 0 : -EPROTO;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -15,7 +15,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/wire/frame_match.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class NfTable {
  public:
@@ -39,4 +39,4 @@ class NfTable {
   std::string name_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -87,4 +87,4 @@ ssize_t receive_own(int socket, std::span<std::byte> into, sockaddr_un& from,
   return own ? n : 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -17,7 +17,7 @@
 #include "kilim/detail/base/fd.hh"
 #include "kilim/detail/base/result.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // Opens a folder that belongs to this user and that nobody else may enter (mode 0700): what is
 // named by the descriptor is this folder's, whoever renames what on the way to it. ENOENT: none;
@@ -39,4 +39,4 @@ bool sent_by_us(const msghdr& message) noexcept;
 ssize_t receive_own(int socket, std::span<std::byte> into, sockaddr_un& from,
                     socklen_t& from_bytes) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -2,7 +2,7 @@
 // Headers and checksums of frames. Pure, any thread; never reads behind the frame.
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -212,4 +212,4 @@ void write_l4_checksum(std::span<std::byte> frame, const PacketView& v) noexcept
   std::memcpy(frame.data() + checksum_at(v), &sum, sizeof(sum));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 
 #include "kilim/detail/base/be.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 enum class L3 : uint8_t { none, ipv4, ipv6 };
 enum class L4 : uint8_t { none, tcp, udp };
@@ -74,4 +74,4 @@ bool l4_checksum_good(std::span<const std::byte> frame, const PacketView&) noexc
 void write_l3_checksum(std::span<std::byte> frame, const PacketView&) noexcept;
 void write_l4_checksum(std::span<std::byte> frame, const PacketView&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

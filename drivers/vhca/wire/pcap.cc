@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -117,4 +117,4 @@ void PcapWire::drop() noexcept {
   source_.drop(counters_);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -11,7 +11,7 @@
 #include "vhca/wire/capture_source.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class PcapWire final : public Wire {
  public:
@@ -41,4 +41,4 @@ class PcapWire final : public Wire {
   WireCounters counters_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

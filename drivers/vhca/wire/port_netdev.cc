@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -197,4 +197,4 @@ void PortNetdev::add_fds(std::vector<int>& fds) const {
     if (fd >= 0) fds.push_back(fd);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -21,7 +21,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/wire/tap.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class PortNetdev {
  public:
@@ -72,4 +72,4 @@ class PortNetdev {
   uint64_t taken_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

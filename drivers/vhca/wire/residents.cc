@@ -12,7 +12,7 @@
 
 #include "kilim/detail/base/fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -76,4 +76,4 @@ bool is_stopped(const Resident& r) noexcept {
   return (state.letter == 'T' || state.letter == 't') && state.start == r.start;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -14,7 +14,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 struct Resident {
   uint64_t life = 0;   // a random number, never 0: no other process in this place has the same
@@ -37,4 +37,4 @@ std::vector<Resident> residents_of(Wire&, bool& whole);
 // A signal or a debugger has stopped the process, as far as this one's /proc knows it.
 bool is_stopped(const Resident&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -242,4 +242,4 @@ void RowWire::closing(int socket) noexcept {
   if (full_ == socket) full_ = -1;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

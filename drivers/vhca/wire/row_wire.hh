@@ -22,7 +22,7 @@
 #include "vhca/wire/looks.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // For frames that a wire holds and has not shown: news that needs no kernel. Never closed.
 int always_readable() noexcept;
@@ -127,4 +127,4 @@ class RowWire : public Wire {
   mutable int watched_ = -1;  // that one
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

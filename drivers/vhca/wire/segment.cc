@@ -8,7 +8,7 @@
 
 #include "vhca/wire/tunnel.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 constexpr uint32_t tcp_seq_at = 4, tcp_flags_at = 13, udp_length_at = 4, outer_sum_at = 6;
@@ -94,4 +94,4 @@ void Segmenter::adjust_outer(std::span<std::byte> out, const SegmentPlace& place
   if (get_be<uint16_t>(out, v.l4_at + outer_sum_at) != 0) write_l4_checksum(out, v);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -10,7 +10,7 @@
 
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // One frame of several that are cut from one packet.
 struct SegmentPlace {
@@ -56,4 +56,4 @@ class Segmenter {
   uint16_t count_ = 0;  // pieces done
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -13,7 +13,7 @@
 
 #include "vhca/wire/row_wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -370,4 +370,4 @@ void ShmWire::welcome() noexcept {
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -19,7 +19,7 @@
 #include "vhca/wire/slots.hh"
 #include "vhca/wire/wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class ShmWire final : public Wire {
  public:
@@ -104,4 +104,4 @@ class ShmWire final : public Wire {
   std::size_t have_ = 0;  // bytes of the frame that peek() shows
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

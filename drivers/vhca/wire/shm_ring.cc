@@ -9,7 +9,7 @@
 #include "kilim/detail/base/barrier.hh"
 #include "vhca/core/sealed.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 ShmRing& ShmRing::operator=(ShmRing&& o) noexcept {
   if (this == &o) return *this;
@@ -142,4 +142,4 @@ void ShmRing::end() noexcept {
   ended_ = true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -13,7 +13,7 @@
 
 #include "kilim/detail/base/fd.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class ShmRing {
  public:
@@ -82,4 +82,4 @@ class ShmRing {
   bool ended_ = false;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -11,7 +11,7 @@
 #include "vhca/wire/own_files.hh"
 #include "vhca/wire/slots.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -64,4 +64,4 @@ Fd Slots::hold_notes() noexcept {
   return {};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

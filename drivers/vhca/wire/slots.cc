@@ -20,7 +20,7 @@
 #include "vhca/wire/own_files.hh"
 #include "vhca/wire/residents.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -357,4 +357,4 @@ void Slots::forget(std::span<const std::byte> frame) noexcept {
   place_of(to) = {};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

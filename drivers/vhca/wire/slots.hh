@@ -22,7 +22,7 @@
 #include "vhca/core/own_fd.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 // The address of a slot: locally administered, "KL", the slot. And the slot of such an address.
 Mac mac_of_slot(uint32_t slot) noexcept;
@@ -104,4 +104,4 @@ class Slots {
   std::array<Seen, 64> seen_{};  // by a hash of the address; a newer one displaces
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

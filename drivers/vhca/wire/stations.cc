@@ -5,7 +5,7 @@
 
 #include "vhca/core/core_clock.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 std::span<const std::byte> Stations::peek() noexcept {
   const std::span<const std::byte> frame = inner().peek();
@@ -35,4 +35,4 @@ std::optional<Mac> Stations::find(const Gid& gid) noexcept {
   return std::nullopt;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

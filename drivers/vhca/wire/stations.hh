@@ -10,7 +10,7 @@
 #include "vhca/wire/address_resolution.hh"
 #include "vhca/wire/decorator.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class Stations final : public Decorator {
  public:
@@ -31,4 +31,4 @@ class Stations final : public Decorator {
   bool seen_ = false;  // the frame that peek() shows was looked at
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

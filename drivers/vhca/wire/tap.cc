@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 Result<std::unique_ptr<Wire>> TapWire::create(std::string_view name) {
   return create_for(name, 0);
@@ -75,4 +75,4 @@ ssize_t TapWire::take(std::span<std::byte> into) noexcept {
   return read(fd_.get(), into.data(), into.size());
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -10,7 +10,7 @@
 #include "vhca/wire/fd_wire.hh"
 #include "vhca/wire/interface_drops.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class TapWire final : public FdWire {
  public:
@@ -33,4 +33,4 @@ class TapWire final : public FdWire {
   InterfaceDrops dropped_;  // frames that found the queue of /dev/net/tun full
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

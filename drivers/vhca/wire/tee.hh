@@ -10,7 +10,7 @@
 #include "vhca/wire/decorator.hh"
 #include "vhca/wire/pcap.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class Tee final : public Decorator {
  public:
@@ -38,4 +38,4 @@ class Tee final : public Decorator {
   std::unique_ptr<Wire> file_;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -2,7 +2,7 @@
 // Headers of tunnels. Pure, any thread; never reads behind the packet.
 #include "vhca/wire/tunnel.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -66,4 +66,4 @@ TunnelView parse_tunnel(std::span<const std::byte> frame, const PacketView& oute
   return t;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -10,7 +10,7 @@
 
 #include "vhca/wire/packet.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 enum class TunnelKind : uint8_t { none, vxlan, gre };
 
@@ -30,4 +30,4 @@ struct TunnelView {
 // `outer` is parse_packet() of the frame. A fragment of a tunnel's packet is no tunnel.
 TunnelView parse_tunnel(std::span<const std::byte> frame, const PacketView& outer) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -16,7 +16,7 @@
 
 #include "vhca/wire/fd_wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -175,4 +175,4 @@ const WireCounters& UdpWire::counters() noexcept {
   return counters_;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

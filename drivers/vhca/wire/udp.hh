@@ -15,7 +15,7 @@
 #include "kilim/detail/base/result.hh"
 #include "vhca/wire/row_wire.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class UdpWire final : public RowWire {
  public:
@@ -46,4 +46,4 @@ class UdpWire final : public RowWire {
   uint32_t drops_seen_ = 0;  // of the socket, as SO_MEMINFO says (Linux, net/core/sock.c)
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

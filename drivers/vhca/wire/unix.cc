@@ -8,7 +8,7 @@
 #include "vhca/wire/fd_wire.hh"
 #include "vhca/wire/own_files.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 namespace {
 
@@ -139,4 +139,4 @@ bool UnixWire::admit(msghdr& message, Arrival& a) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

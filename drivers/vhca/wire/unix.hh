@@ -13,7 +13,7 @@
 #include "vhca/wire/row_wire.hh"
 #include "vhca/wire/slots.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 class UnixWire final : public RowWire {
  public:
@@ -69,4 +69,4 @@ class UnixWire final : public RowWire {
   std::array<Neighbour, 64> neighbours_;  // by slot; who came first stays as long as he lives
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

@@ -13,7 +13,7 @@
 #include "kilim/detail/base/fd.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wire {
 
 inline constexpr std::size_t ether_header_bytes = 14;
 inline constexpr std::size_t ether_min_frame = 60;  // without FCS; shorter ones are padded by a NIC
@@ -118,4 +118,4 @@ constexpr std::size_t max_frame(uint32_t mtu) noexcept {
   return mtu + ether_header_bytes + vlan_tags_bytes;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wire

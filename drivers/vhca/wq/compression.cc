@@ -11,7 +11,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/wq/cqe_writer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -68,7 +68,7 @@ bool store_block(const EngineContext& context, Cq& cq, uint32_t count) noexcept 
             prm::MiniCqe{});
   for (uint32_t i = 0; i < count; i += in_entry) {
     const uint64_t at = entry_address(cq, cq.producer + prm::mini_cqe::entry_of(i));
-    if (!dma::copy_out(Va{at}, &b.minis[i], sizeof(prm::Cqe))) return false;
+    if (!memory::dma::copy_out(Va{at}, &b.minis[i], sizeof(prm::Cqe))) return false;
   }
   b.title.byte_cnt = be32{count};
   b.title.op_own |= prm::cqe::compressed;
@@ -117,4 +117,4 @@ bool write_or_hold(EngineContext& context, Cq& cq, prm::Cqe& cqe, uint16_t next)
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

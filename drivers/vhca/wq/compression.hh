@@ -11,7 +11,7 @@
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/engine_context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Whether completions carry the packet's sum.
 inline bool says_checksum(const Cq& cq) noexcept {
@@ -28,4 +28,4 @@ bool close_block(EngineContext&, Cq&) noexcept;
 // The same of every queue, at the end of the engine's turn.
 void close_blocks(EngineContext&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -11,7 +11,7 @@
 #include "kilim/prm/cqe.hh"
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 struct Cq;
 
@@ -56,4 +56,4 @@ struct Cq {
   std::unique_ptr<CqeBlock> block;  // null: entries are never compressed
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

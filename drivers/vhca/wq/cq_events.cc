@@ -7,7 +7,7 @@
 #include "vhca/memory/dma.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -73,7 +73,7 @@ void check_period(EngineContext& context, Cq& cq) noexcept {
 bool check_arm(EngineContext& context, Cq& cq, bool rang) noexcept {
   if (cq.error) return false;
   uint32_t raw = 0;
-  if (!dma::load(Va{record_word(cq, prm::record_arm)}, raw)) {
+  if (!memory::dma::load(Va{record_word(cq, prm::record_arm)}, raw)) {
     fail_cq(context, cq, "the doorbell record of a CQ is gone");
     return true;
   }
@@ -90,4 +90,4 @@ bool check_arm(EngineContext& context, Cq& cq, bool rang) noexcept {
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

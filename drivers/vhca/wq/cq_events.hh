@@ -10,7 +10,7 @@
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/engine_context.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Client address of a word of the doorbell record (prm::record_arm ...).
 inline uint64_t record_word(const Cq& cq, std::size_t n) noexcept {
@@ -36,4 +36,4 @@ void check_period(EngineContext&, Cq&) noexcept;
 // Puts the CQ into error: event IBV_EVENT_CQ_ERR once.
 void fail_cq(EngineContext&, Cq&, const char* why) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

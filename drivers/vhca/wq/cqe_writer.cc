@@ -15,7 +15,7 @@
 #include "vhca/wq/qp_error.hh"
 #include "vhca/wq/vendor_bytes.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -29,7 +29,7 @@ uint32_t unread(const Cq& cq) noexcept {
 // up for until it writes the next time.
 bool check_consumer(Cq& cq) noexcept {
   uint32_t raw = 0;
-  if (!dma::load(Va{record_word(cq, prm::record_consumer_index)}, raw)) return false;
+  if (!memory::dma::load(Va{record_word(cq, prm::record_consumer_index)}, raw)) return false;
   uint32_t written = be32::from_raw(raw).host() & index_mask;
   if (written != cq.record) cq.passed = 0;
   cq.record = written;
@@ -70,10 +70,11 @@ uint64_t entry_address(const Cq& cq, uint32_t index) noexcept {
 bool store_entry(const EngineContext& context, const Cq& cq, const prm::Cqe& cqe) noexcept {
   const uint64_t at = entry_address(cq, cq.producer);
   const std::byte* first = first_half(context, cq, cqe);
-  if (first != nullptr && !dma::copy_out(Va{at - sizeof(cqe)}, first, sizeof(cqe))) return false;
+  if (first != nullptr && !memory::dma::copy_out(Va{at - sizeof(cqe)}, first, sizeof(cqe)))
+    return false;
   uint64_t last;  // with op_own: one store, after all others
   std::memcpy(&last, reinterpret_cast<const std::byte*>(&cqe) + 56, sizeof(last));
-  return dma::copy_out(Va{at}, &cqe, 56) && dma::store(Va{at + 56}, last);
+  return memory::dma::copy_out(Va{at}, &cqe, 56) && memory::dma::store(Va{at + 56}, last);
 }
 
 namespace {
@@ -293,4 +294,4 @@ bool complete_failed_recv(EngineContext& context, Qp& qp, uint16_t wqe_index,
                    qp.type != QpType::raw_packet);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

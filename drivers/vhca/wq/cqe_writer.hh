@@ -16,7 +16,7 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Writes `cqe` as the next entry; owner and opcode, timestamp and signature are filled in here,
 // bits in op_own that say what the entry carries stay. False: the CQ is in error (now or before),
@@ -90,4 +90,4 @@ bool client_has_read(Cq&) noexcept;
 // False: the old ring has no room for it, or is gone.
 bool change_ring(EngineContext&, Cq&, Va buf, uint32_t cqe_count) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

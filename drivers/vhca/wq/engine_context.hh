@@ -15,15 +15,18 @@
 #include "vhca/wq/qp_list.hh"
 
 namespace kilim::vhca {
-
 class Journal;
+struct Addresses;
+}  // namespace kilim::vhca
+
+namespace kilim::vhca::wq {
+
 class FailureObserver;
 class Observer;
-struct Addresses;
 struct Cq;
 
 struct EngineContext {
-  KeyTable* keys = nullptr;
+  tpt::KeyTable* keys = nullptr;
   const Profile* profile = nullptr;
   const Addresses* addresses = nullptr;
   Journal* journal = nullptr;
@@ -33,7 +36,7 @@ struct EngineContext {
   uint64_t now_ns = 0;                  // CLOCK_MONOTONIC of this turn; completions carry it
   const ObjectTable<Srq>* srqs = nullptr;
   ReadyList* ready = nullptr;  // queues with work
-  Translator translator;
+  tpt::Translator translator;
   RequestFaults failing;                   // send requests that are to fail by themselves
   bool dead = false;                       // nothing is executed, nothing goes out any more
   bool keeps_answers = false;              // short answers go to entry_data instead of to memory
@@ -42,4 +45,4 @@ struct EngineContext {
   ErrorList in_error;         // their rings are looked at every turn, without doorbells
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -12,7 +12,7 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 class FailureObserver {
  public:
@@ -25,7 +25,8 @@ class FailureObserver {
   virtual void message_too_long(const Qp&, uint64_t bytes) noexcept = 0;
   // What a peer asks of this queue is refused. `asked`: the memory that it names; empty: it is
   // refused for something else.
-  virtual void request_refused(const Qp&, const SegmentList& asked, const Verdict&) noexcept = 0;
+  virtual void request_refused(const Qp&, const tpt::SegmentList& asked,
+                               const Verdict&) noexcept = 0;
   virtual void is_flushed(const Qp&, bool send, uint16_t wqe_index) noexcept = 0;
   // A ring or a CQ is gone: nothing of the queue completes any more.
   virtual void queue_breaks(const Qp&, const char* why) noexcept = 0;
@@ -35,4 +36,4 @@ inline void note_too_long(const EngineContext& context, const Qp& qp, uint64_t b
   if (context.failures != nullptr) context.failures->message_too_long(qp, bytes);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -12,7 +12,7 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // A whole SEND of that length.
 inline bool received_in_entry(const Qp& qp, uint64_t bytes) noexcept {
@@ -25,7 +25,7 @@ inline bool answered_in_entry(const Qp& qp, bool signaled, uint64_t bytes) noexc
 }
 
 // The place of the next entry's data, empty.
-inline Segment entry_segment(EngineContext& context) noexcept {
+inline tpt::Segment entry_segment(EngineContext& context) noexcept {
   context.entry_data.fill(std::byte{0});
   return {reinterpret_cast<uint64_t>(context.entry_data.data()), context.entry_data.size(), 0,
           true};
@@ -37,4 +37,4 @@ inline void fill_entry(EngineContext& context, std::span<const std::byte> bytes)
               std::min(bytes.size(), context.entry_data.size()));
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

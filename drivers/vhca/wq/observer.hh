@@ -13,7 +13,7 @@
 #include "vhca/wq/recv_wqe.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // What an observer keeps of a queue pair; a queue pair without it is not watched.
 struct Watched {};
@@ -32,7 +32,8 @@ class Observer {
   virtual const prm::lint::RuleRow* receives(const Qp&, std::span<const std::byte>,
                                              const RecvWqe&) noexcept = 0;
   // A request from the wire names this range of a key, for this right. As executes().
-  virtual const prm::lint::RuleRow* arrives(const Qp&, const Segment&, uint8_t right) noexcept = 0;
+  virtual const prm::lint::RuleRow* arrives(const Qp&, const tpt::Segment&,
+                                            uint8_t right) noexcept = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

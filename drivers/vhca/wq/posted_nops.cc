@@ -8,7 +8,7 @@
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr auto nop = static_cast<uint8_t>(prm::Opcode::nop);
 bool begins_nop(const Qp& qp) noexcept {
   const uint64_t place = qp.sq.ci & (qp.sq.wqebbs - 1);
   uint32_t word = 0;
-  return dma::load(Va{qp.sq.base + place * wqebb_bytes}, word) &&
+  return memory::dma::load(Va{qp.sq.base + place * wqebb_bytes}, word) &&
          prm::ctrl::opcode::of(be32::from_raw(word).host()) == nop;
 }
 
@@ -41,4 +41,4 @@ bool read_posted_nops(EngineContext& context, Qp& qp) noexcept {
   return qp.sq.ci != before;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

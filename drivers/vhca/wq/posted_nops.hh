@@ -8,7 +8,7 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // The NOPs from sq.ci on that have been posted and complete nothing. Whether there were any.
 bool read_posted_nops(EngineContext&, Qp&) noexcept;
@@ -18,4 +18,4 @@ bool read_posted_nops(EngineContext&, Qp&) noexcept;
   return qp.sq.ci != qp.sq.pi && read_posted_nops(context, qp);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -18,7 +18,13 @@
 #include "vhca/wq/tag_work.hh"
 #include "vhca/wq/weak_order.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::ethernet {
+struct FlowTable;
+struct Taking;  // ethernet/plain_taking.hh
+struct Tir;     // ethernet/tir.hh
+}  // namespace kilim::vhca::ethernet
+
+namespace kilim::vhca::wq {
 
 // What a send queue waits for before its oldest WQE is tried again.
 enum class SqWait : uint8_t { none, rnr, timeout, page };
@@ -79,9 +85,6 @@ struct QCounter {
 };
 
 struct Qp;
-struct FlowTable;
-struct Taking;   // ethernet/plain_taking.hh
-struct Tir;      // ethernet/tir.hh
 struct Watched;  // wq/observer.hh
 
 // A handle on a shared queue pair: where its events go, and with what.
@@ -128,7 +131,7 @@ struct Qp {
   uint8_t retry_left = 0;    // tries left: attribute retry_cnt
   uint16_t stalls = 0;       // of the oldest send WQE, for pages of its own memory
   uint64_t retry_at_ns = 0;  // CLOCK_MONOTONIC; of `wait`
-  KeyMemos memos;            // of the straight way, exec/plain.hh
+  tpt::KeyMemos memos;       // of the straight way, exec/plain.hh
 
   Watched* watched = nullptr;  // what the observer keeps of it; null: it is not watched
 
@@ -139,13 +142,15 @@ struct Qp {
   // A receive queue without a queue pair (ibv_wq): its number is its own kind's, its state `rts` is
   // "ready".
   bool alone = false;
-  uint32_t places = 0;               // of such a queue in tables
-  const Tir* tir = nullptr;          // it stands for this TIR: frames go on to a queue of its table
-  const FlowTable* table = nullptr;  // or for this flow table
+  uint32_t places = 0;  // of such a queue in tables
+  const ethernet::Tir* tir =
+      nullptr;  // it stands for this TIR: frames go on to a queue of its table
+  const ethernet::FlowTable* table = nullptr;  // or for this flow table
 
   QCounter* counter = nullptr;  // of such a queue; null: none
 
-  Taking* taking = nullptr;  // where it stands in the row of frames that goes on; null: in none
+  ethernet::Taking* taking =
+      nullptr;  // where it stands in the row of frames that goes on; null: in none
 
   uint32_t page_place = 0;  // among the queues of its UAR page
 
@@ -170,4 +175,4 @@ inline bool may_fault(const Qp& qp, uint8_t operation) noexcept {
   return (qp.paged & operation) != 0;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

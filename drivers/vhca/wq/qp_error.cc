@@ -9,7 +9,7 @@
 #include "vhca/wq/recv.hh"
 #include "vhca/wq/vendor_bytes.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -185,4 +185,4 @@ void note_drained(EngineContext& context, Qp& qp) noexcept {
   if (qp.attr.en_sqd_async_notify != 0) raise(context, qp, event::sq_drained);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

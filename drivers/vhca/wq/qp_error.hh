@@ -10,7 +10,7 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/sq_decode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Async events, numbered as verbs does (enum ibv_event_type).
 namespace event {
@@ -49,4 +49,4 @@ void note_drained(EngineContext&, Qp&) noexcept;
 // One turn of flushing: at most `budget` WQEs get wr_flush, in ERR of both rings. How many.
 std::size_t flush_some(EngineContext&, Qp&, std::size_t budget) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -5,7 +5,7 @@
 
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 template <QpLink Qp::*Link>
 class QpList {
@@ -37,4 +37,4 @@ class QpList {
 using ReadyList = QpList<&Qp::ready>;
 using ErrorList = QpList<&Qp::in_error>;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -3,7 +3,7 @@
 // error can be reached from everywhere but reset itself and need nothing.
 #include "vhca/wq/qp_transitions.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -130,4 +130,4 @@ TransitionFault find_transition_fault(QpType type, QpState from, QpState to,
   return {0, ends ? mask & ~qp_mask::state : 0};
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

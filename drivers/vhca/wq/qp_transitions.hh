@@ -7,7 +7,7 @@
 
 #include "vhca/core/spec.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // `mask` are the qp_mask bits that the request carries, `state` among them or not.
 bool transition_allowed(QpType, QpState from, QpState to, uint32_t mask) noexcept;
@@ -19,4 +19,4 @@ struct TransitionFault {
 };
 TransitionFault find_transition_fault(QpType, QpState from, QpState to, uint32_t mask) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -10,7 +10,7 @@
 #include "kilim/detail/base/ident.hh"
 #include "vhca/wq/recv_wqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // A send WQE whose packets are under way. Its bytes stay in the ring and are read again.
 struct RcMessage {
@@ -97,4 +97,4 @@ struct RcWire {
   }
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -16,14 +16,14 @@
 #include "vhca/wq/observer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
 // The 16-bit counter of WQEs posted that lies in a doorbell record.
 bool load_head(Va record, uint16_t& head) noexcept {
   uint32_t raw = 0;
-  if (!dma::load(Va{record.value() + 4 * prm::record_receive}, raw)) return false;
+  if (!memory::dma::load(Va{record.value() + 4 * prm::record_receive}, raw)) return false;
   head = static_cast<uint16_t>(be32::from_raw(raw).host());
   return true;
 }
@@ -78,7 +78,7 @@ RecvTake peek_own(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
   RawWqe raw;
   std::size_t bytes = std::min(std::size_t{1} << qp.rq.shift, sizeof(raw));
   uint64_t at = qp.rq.base + (uint64_t{qp.rq.ci & (qp.rq.wqes - 1)} << qp.rq.shift);
-  if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
+  if (!memory::dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
   wqe.index = qp.rq.ci;
   if (!decode(raw, qp.spec.rq_signature || qp.rq.striding() ? 1 : 0, bytes / sizeof(raw[0]), wqe))
     return refuse(context);
@@ -93,7 +93,7 @@ RecvTake peek_shared(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcep
   RawWqe raw;
   std::size_t bytes = std::min(std::size_t{1} << srq.spec.wqe_shift, sizeof(raw));
   uint64_t at = srq.spec.buf.value() + (uint64_t{srq.head} << srq.spec.wqe_shift);
-  if (!dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
+  if (!memory::dma::copy_in(raw.data(), Va{at}, bytes)) return RecvTake::fault;
   prm::SrqNextSeg link;
   std::memcpy(&link, raw.data(), sizeof(link));
   srq.next = link.next_wqe_index.host() & (srq.spec.wqes - 1);
@@ -119,7 +119,7 @@ bool read_recv(const Qp& qp, uint16_t index, RecvWqe& wqe) noexcept {
   RawWqe raw;
   const std::size_t bytes = std::min(std::size_t{1} << shift, sizeof(raw));
   const uint64_t base = shared ? qp.srq->spec.buf.value() : qp.rq.base;
-  if (!dma::copy_in(raw.data(), Va{base + (uint64_t{index & (wqes - 1)} << shift)}, bytes))
+  if (!memory::dma::copy_in(raw.data(), Va{base + (uint64_t{index & (wqes - 1)} << shift)}, bytes))
     return false;
   wqe.index = index;
   const bool has_head = shared || qp.spec.rq_signature || qp.rq.striding();
@@ -152,7 +152,7 @@ uint32_t recv_waiting(const Qp& qp) noexcept {
   return count;
 }
 
-Access recv_access(const Qp& qp) noexcept {
+tpt::Access recv_access(const Qp& qp) noexcept {
   return {qp.srq != nullptr ? qp.srq->spec.pd : qp.spec.pd, qp.qpn.value(), prm::mkey::local_write,
           may_fault(qp, qp.srq != nullptr ? paged_op::srq_receive : paged_op::receive)};
 }
@@ -163,14 +163,14 @@ Verdict scatter_to_recv(EngineContext& context, const Qp& qp, const RecvWqe& wqe
     note_too_long(context, qp, bytes);
     return {prm::Syndrome::local_length, "the frame is longer than the receive request"};
   }
-  SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
-  Transfer t = scatter_bytes(context.translator, payload, bytes, to);
+  tpt::SegmentList to{{wqe.segments.data(), wqe.count}, recv_access(qp)};
+  tpt::Transfer t = tpt::scatter_bytes(context.translator, payload, bytes, to);
   if (t.ok()) {
     context.journal->translated(wqe.count > 0 ? wqe.segments[0].key : 0, t.pieces, bytes);
     return {};
   }
   context.journal->error(qp.qpn, prm::Syndrome::local_prot, 0, wqe.index, t.target.why);
-  return protection::error("the receive request's memory is not allowed", t.target.hardware);
+  return tpt::protection::error("the receive request's memory is not allowed", t.target.hardware);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -12,7 +12,7 @@
 #include "vhca/wq/qp.hh"
 #include "vhca/wq/recv_wqe.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // refused: by the linter, or because it cannot be read; it is failed (fail_refused_recv).
 enum class RecvTake : uint8_t { ok, empty, fault, refused };
@@ -30,11 +30,11 @@ uint32_t recv_waiting(const Qp&) noexcept;
 void check_limit(EngineContext&, Srq&) noexcept;
 
 // The rights a receive WQE's segments need.
-Access recv_access(const Qp&) noexcept;
+tpt::Access recv_access(const Qp&) noexcept;
 
 // Puts a frame (the adapter's memory) into the WQE. local_length: it does not fit; local_prot: a
 // segment is not allowed; nothing is written then.
 Verdict scatter_to_recv(EngineContext&, const Qp&, const RecvWqe&, const std::byte* payload,
                         uint64_t bytes) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

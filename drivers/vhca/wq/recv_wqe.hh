@@ -8,7 +8,7 @@
 
 #include "vhca/tpt/transfer.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 inline constexpr std::size_t max_recv_segments = 32;  // 512 bytes, the longest receive WQE
 
@@ -16,7 +16,7 @@ struct RecvWqe {
   uint16_t index = 0;  // of its completion
   uint32_t count = 0;  // segments
   uint64_t room = 0;   // bytes they hold together
-  std::array<Segment, max_recv_segments> segments;
+  std::array<tpt::Segment, max_recv_segments> segments;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

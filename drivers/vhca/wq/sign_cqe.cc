@@ -9,11 +9,11 @@
 #include "vhca/wq/cqe_writer.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
-bool write_one(EngineContext& context, Qp& qp, Cq& cq, const SignError& e) noexcept {
+bool write_one(EngineContext& context, Qp& qp, Cq& cq, const tpt::SignError& e) noexcept {
   auto high = [](uint64_t v) { return be32{static_cast<uint32_t>(v >> 32)}; };
   auto low = [](uint64_t v) { return be32{static_cast<uint32_t>(v)}; };
   prm::SigErrCqe err{};
@@ -37,11 +37,11 @@ bool write_one(EngineContext& context, Qp& qp, Cq& cq, const SignError& e) noexc
 }  // namespace
 
 void write_sign_errors(EngineContext& context, Qp& qp, Cq& cq, SignEnd end) noexcept {
-  SignErrors& errors = context.keys->sign_errors();
+  tpt::SignErrors& errors = context.keys->sign_errors();
   uint8_t left = 0;
   bool written = true;
   for (uint8_t i = 0; i < errors.count; i++) {
-    const SignError e = errors.list[i];
+    const tpt::SignError e = errors.list[i];
     const bool mine = end == SignEnd::both || e.at_target == (end == SignEnd::target);
     if (mine)
       written = write_one(context, qp, cq, e) && written;
@@ -60,4 +60,4 @@ void stop_drained(EngineContext& context, Qp& qp) noexcept {
   raise(context, qp, event::sq_drained);
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -8,7 +8,7 @@
 #include "vhca/wq/engine_context.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Which end of the transfer a queue's own keys are at.
 enum class SignEnd : uint8_t { source, target, both };
@@ -32,4 +32,4 @@ inline void report_answered_errors(EngineContext& context, Qp& qp, SignEnd end) 
 // The queue has come to the place where it stops: SQD, and the client hears of it.
 void stop_drained(EngineContext&, Qp&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -9,7 +9,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "vhca/memory/dma.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -18,12 +18,12 @@ bool copy_blocks(const SendRing& sq, SendWqe& w, uint32_t from, uint32_t count) 
   uint32_t at = (sq.ci + from) & (sq.wqebbs - 1);
   std::byte* to = w.bytes.data() + std::size_t{from} * wqebb_bytes;
   uint32_t straight = std::min(count, sq.wqebbs - at);
-  if (!dma::copy_in(to, Va{sq.base + uint64_t{at} * wqebb_bytes},
-                    std::size_t{straight} * wqebb_bytes))
+  if (!memory::dma::copy_in(to, Va{sq.base + uint64_t{at} * wqebb_bytes},
+                            std::size_t{straight} * wqebb_bytes))
     return false;
   if (straight == count) return true;
-  return dma::copy_in(to + std::size_t{straight} * wqebb_bytes, Va{sq.base},
-                      std::size_t{count - straight} * wqebb_bytes);
+  return memory::dma::copy_in(to + std::size_t{straight} * wqebb_bytes, Va{sq.base},
+                              std::size_t{count - straight} * wqebb_bytes);
 }
 
 // What the format reserves, and an opcode modifier that the opcode does not have: only memory
@@ -80,7 +80,7 @@ bool decode_data(std::span<const std::byte> body, std::size_t offset, DataList& 
     if (body.size() - offset < sizeof(seg) || list.count == list.segments.size()) return false;
     std::memcpy(&seg, body.data() + offset, sizeof(seg));
     uint32_t count = seg.byte_count.host();
-    Segment& s = list.segments[list.count++];
+    tpt::Segment& s = list.segments[list.count++];
     if ((count & prm::inline_flag) != 0) {
       uint64_t bytes = count & prm::inline_length_mask;
       std::size_t whole = round_up(static_cast<uint32_t>(bytes + sizeof(prm::InlineSeg)), 16);
@@ -97,4 +97,4 @@ bool decode_data(std::span<const std::byte> body, std::size_t offset, DataList& 
   return true;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

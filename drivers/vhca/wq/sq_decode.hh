@@ -14,7 +14,7 @@
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 struct SendWqe {
   uint8_t opcode = 0;
@@ -54,8 +54,8 @@ Decode decode_send_at(Qp&, uint16_t at, SendWqe&) noexcept;
 struct DataList {
   uint32_t count = 0;
   uint64_t total = 0;
-  std::array<Segment, 64> segments;
+  std::array<tpt::Segment, 64> segments;
 };
 bool decode_data(std::span<const std::byte> body, std::size_t offset, DataList&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -10,7 +10,7 @@
 #include "vhca/wq/cq.hh"
 #include "vhca/wq/tag_list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 struct Srq {
   uint32_t srqn = 0;
@@ -25,4 +25,4 @@ struct Srq {
   std::unique_ptr<TagList> tags;  // null: it matches none
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

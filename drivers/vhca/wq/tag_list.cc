@@ -2,7 +2,7 @@
 // PRM: "Tag Matching". Adapter's lock held. Never allocates once made.
 #include "vhca/wq/tag_list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 bool TagList::append(const TagBuffer& buffer, uint32_t next) noexcept {
   if (next >= entries_.size() || entries_[next_].used) return false;
@@ -37,4 +37,4 @@ void TagList::handled(uint16_t count) noexcept {
   for (Entry& e : entries_) e.waits = false;
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

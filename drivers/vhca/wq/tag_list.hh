@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // A buffer that waits for a tag; host order.
 struct TagBuffer {
@@ -55,4 +55,4 @@ class TagList {
   uint16_t came_ = 0, handled_ = 0;
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

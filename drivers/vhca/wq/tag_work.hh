@@ -10,7 +10,7 @@
 #include "kilim/prm/tag_matching.hh"
 #include "vhca/wq/tag_list.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Data that waits at the peer, and the buffer for it.
 struct Rendezvous {
@@ -40,4 +40,4 @@ struct TagWork {
   [[nodiscard]] Rendezvous& oldest() noexcept { return ring[head]; }
 };
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

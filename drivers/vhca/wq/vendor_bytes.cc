@@ -4,7 +4,7 @@
 
 #include "kilim/prm/opcode.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 namespace {
 
@@ -82,4 +82,4 @@ DataWay way_of_send(uint8_t wqe_opcode) noexcept {
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -9,7 +9,7 @@
 
 #include "vhca/core/verdict.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 // Which memory the request that failed was at.
 enum class DataWay : uint8_t {
@@ -31,4 +31,4 @@ DataWay way_of_send(uint8_t wqe_opcode) noexcept;
 // A flush whose cause is the client's own move to ERR, in the first entry that tells of it.
 inline constexpr uint8_t vendor_of_own_end = 0xf5;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

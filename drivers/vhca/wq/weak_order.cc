@@ -7,7 +7,7 @@
 #include "vhca/wq/posted_nops.hh"
 #include "vhca/wq/qp_error.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 using prm::Opcode;
 
@@ -114,4 +114,4 @@ void complete_taken(EngineContext& context, Qp& qp) noexcept {
   }
 }
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

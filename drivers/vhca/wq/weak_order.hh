@@ -18,7 +18,7 @@
 #include "vhca/core/spec.hh"
 #include "vhca/core/verdict.hh"
 
-namespace kilim::vhca {
+namespace kilim::vhca::wq {
 
 struct Qp;
 struct EngineContext;
@@ -115,4 +115,4 @@ class WeakOrder {
 // Completes the oldest ones as far as they are done. Stops at one that has failed.
 void complete_taken(EngineContext&, Qp&) noexcept;
 
-}  // namespace kilim::vhca
+}  // namespace kilim::vhca::wq

@@ -24,7 +24,7 @@ inline uint64_t now() {
 // A program that listens, connects and goes on by itself.
 class Program : public cm::Observer {
  public:
-  Program(Rig& rig, uint32_t qpn) : agent(**connection_agent(*rig.hca, 1)), qpn_(qpn) {}
+  Program(Rig& rig, uint32_t qpn) : agent(**hca::connection_agent(*rig.hca, 1)), qpn_(qpn) {}
   Answer on_event(const Event& e) noexcept override {
     events.push_back(e);
     AcceptRequest accept;

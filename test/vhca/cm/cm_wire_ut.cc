@@ -56,16 +56,17 @@ int bring_up(Rig& r, TestQp& qp, const Agent& agent, CommId id) {
   a.path.dgid = v.route.dgid;
   a.path.dmac = v.route.dmac;
   using namespace qp_mask;
-  rc |= modify_qp(*r.hca, qp.qpn, a,
-                  state | path | path_mtu | dest_qpn | rq_psn | max_dest_rd_atomic | min_rnr_timer);
+  rc |= hca::modify_qp(
+      *r.hca, qp.qpn, a,
+      state | path | path_mtu | dest_qpn | rq_psn | max_dest_rd_atomic | min_rnr_timer);
   a.state = QpState::rts;
   a.sq_psn = v.sq_psn;
   a.timeout = v.timeout;
   a.retry_cnt = v.retry_count;
   a.rnr_retry = v.rnr_retry;
   a.max_rd_atomic = v.max_rd_atomic;
-  return rc | modify_qp(*r.hca, qp.qpn, a,
-                        state | sq_psn | timeout | retry_cnt | rnr_retry | max_rd_atomic);
+  return rc | hca::modify_qp(*r.hca, qp.qpn, a,
+                             state | sq_psn | timeout | retry_cnt | rnr_retry | max_rd_atomic);
 }
 
 void queues_are_connected_by_what_was_agreed_on() {
@@ -168,15 +169,15 @@ void a_dead_adapter_keeps_its_managers_still() {
 
 void only_ports_that_speak_roce_have_a_manager() {
   Rig r;
-  EQUAL(connection_agent(*r.hca, 0).error().code, ENODEV);
-  EQUAL(connection_agent(*r.hca, 2).error().code, ENODEV);
+  EQUAL(hca::connection_agent(*r.hca, 0).error().code, ENODEV);
+  EQUAL(hca::connection_agent(*r.hca, 2).error().code, ENODEV);
   EQUAL(r.hca->connections == nullptr, true);
-  CU_ASSERT(*connection_agent(*r.hca, 1) == *connection_agent(*r.hca, 1));
+  CU_ASSERT(*hca::connection_agent(*r.hca, 1) == *hca::connection_agent(*r.hca, 1));
   RigShape s;
   s.connect = false;
   s.profile.lid = 1;
   Rig infiniband(s);
-  EQUAL(connection_agent(*infiniband.hca, 1).error().code, EOPNOTSUPP);
+  EQUAL(hca::connection_agent(*infiniband.hca, 1).error().code, EOPNOTSUPP);
 }
 
 // One of each message that a manager sends, for dissect.py, which says where to: else nothing.

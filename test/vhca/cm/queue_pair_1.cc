@@ -23,42 +23,44 @@ class Byhand {
     if (with_agent) program_.emplace(w_.right, 1);
   }
   // The packet that such a request has; the caller changes it.
-  static RocePacket packet() {
-    RocePacket p;
-    p.service = roce::Service::ud;
-    p.op = roce::Op::send_only;
+  static transport::RocePacket packet() {
+    transport::RocePacket p;
+    p.service = transport::roce::Service::ud;
+    p.op = transport::roce::Op::send_only;
     p.dest_qpn = 1;
     p.src_qpn = 1;
-    p.qkey = gsi_qkey;
+    p.qkey = transport::gsi_qkey;
     return p;
   }
-  void send(const RocePacket& p, std::size_t bytes) {
+  void send(const transport::RocePacket& p, std::size_t bytes) {
     Mad m;
     write_request(m);
     send(p, m, bytes);
   }
-  void send(RocePacket p, const Mad& m, std::size_t bytes = mad_bytes) {
-    p.flags = roce::flags_of(p.service, *roce::op_row(static_cast<uint8_t>(p.op)));
-    RocePath path;
+  void send(transport::RocePacket p, const Mad& m, std::size_t bytes = mad_bytes) {
+    p.flags =
+        transport::roce::flags_of(p.service, *transport::roce::op_row(static_cast<uint8_t>(p.op)));
+    transport::RocePath path;
     path.src = left_mac;
     path.dst = right_mac;
     port_gid(left_mac, 0, path.sgid);
     port_gid(right_mac, 0, path.dgid);
-    std::vector<std::byte> frame(roce_overhead + bytes);
+    std::vector<std::byte> frame(transport::roce_overhead + bytes);
     std::copy_n(m.begin(), std::min(bytes, m.size()), frame.begin() + at(p));
-    const std::size_t n = build_roce(path, p, bytes, frame);
-    EQUAL(static_cast<int>(wire().send({frame.data(), n})), static_cast<int>(Wire::Sent::taken));
+    const std::size_t n = transport::build_roce(path, p, bytes, frame);
+    EQUAL(static_cast<int>(wire().send({frame.data(), n})),
+          static_cast<int>(wire::Wire::Sent::taken));
     while (w_.right.hca->run() != 0) {
     }
   }
   // The next frame of the adapter.
-  std::optional<RocePacket> next() {
+  std::optional<transport::RocePacket> next() {
     const std::span<const std::byte> frame = wire().peek();
     if (frame.empty()) return std::nullopt;
     frame_.assign(frame.begin(), frame.end());
     wire().drop();
-    RocePacket p;
-    if (parse_roce(frame_, p) != RoceParse::ok) return std::nullopt;
+    transport::RocePacket p;
+    if (transport::parse_roce(frame_, p) != transport::RoceParse::ok) return std::nullopt;
     return p;
   }
   [[nodiscard]] uint64_t received() const { return program_->agent.counts().received; }
@@ -71,10 +73,10 @@ class Byhand {
   }
 
  private:
-  static std::ptrdiff_t at(const RocePacket& p) {
-    return static_cast<std::ptrdiff_t>(roce_payload_at(p.flags));
+  static std::ptrdiff_t at(const transport::RocePacket& p) {
+    return static_cast<std::ptrdiff_t>(transport::roce_payload_at(p.flags));
   }
-  Wire& wire() { return *w_.left.hca->config.wires[0]; }
+  wire::Wire& wire() { return *w_.left.hca->config.wires[0]; }
   WireRig w_;
   std::optional<Program> program_;
   std::vector<std::byte> frame_;
@@ -83,10 +85,10 @@ class Byhand {
 void queue_pair_1_answers_as_a_datagram_of_its_own() {
   Byhand h(true);
   h.send(Byhand::packet(), mad_bytes);
-  const std::optional<RocePacket> p = h.next();
+  const std::optional<transport::RocePacket> p = h.next();
   EQUAL_FATAL(p.has_value(), true);
-  EQUAL(p->service, roce::Service::ud);
-  EQUAL(p->op, roce::Op::send_only);
+  EQUAL(p->service, transport::roce::Service::ud);
+  EQUAL(p->op, transport::roce::Op::send_only);
   EQUAL(p->dest_qpn, 1);
   EQUAL(p->src_qpn, 1);
   EQUAL(p->qkey, 0x80010000);
@@ -100,11 +102,11 @@ void queue_pair_1_answers_as_a_datagram_of_its_own() {
 
 void queue_pair_1_drops_what_is_not_for_it() {
   Byhand h(true);
-  RocePacket p = Byhand::packet();
+  transport::RocePacket p = Byhand::packet();
   p.qkey = 0x11111111;
   h.send(p, mad_bytes);
   p = Byhand::packet();
-  p.op = roce::Op::send_only_imm;
+  p.op = transport::roce::Op::send_only_imm;
   h.send(p, mad_bytes);
   for (const std::size_t bytes : {0u, 24u, 255u, 257u, 1024u}) h.send(Byhand::packet(), bytes);
   EQUAL(h.received(), 0);
@@ -141,7 +143,7 @@ void who_gets_or_sets_what_is_not_there_is_told_so() {
     m[16] = static_cast<std::byte>(a.attribute >> 8);
     m[17] = static_cast<std::byte>(a.attribute);
     h.send(Byhand::packet(), m);
-    const std::optional<RocePacket> p = h.next();
+    const std::optional<transport::RocePacket> p = h.next();
     EQUAL_FATAL(p.has_value(), a.answered);
     if (!a.answered) continue;
     m[3] = std::byte{0x81};

@@ -34,10 +34,10 @@ using test::RcPair;
 namespace attach_ut {
 namespace {
 
-Attached* attach_named(const char* name) {
+entry::Attached* attach_named(const char* name) {
   DeviceSpec config;
   config.name = name;
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   return attached.ok() ? *attached : nullptr;
 }
 
@@ -53,7 +53,7 @@ void a_fork_waits_for_the_first_device() {
   std::atomic<bool> begun{false}, over{false};
   std::thread other([&] {
     {
-      const LockGuard attaching(device_list::attach_lock);
+      const LockGuard attaching(entry::device_list::attach_lock);
       begun = true;
       ::usleep(20'000);
     }
@@ -68,7 +68,7 @@ void a_fork_waits_for_the_first_device() {
 // First of all cases that attach: the list is asked for before there is a device.
 void attaches_after_a_first_list() {
   CU_ASSERT(!test::is_listed("first0"));
-  Attached* attached = attach_named("first0");
+  entry::Attached* attached = attach_named("first0");
   CU_ASSERT_FATAL(attached != nullptr);
   EQUAL(attached->name(), "first0");
   CU_ASSERT(attached->hca() != nullptr);
@@ -88,8 +88,8 @@ void opens_and_answers() {
 }
 
 void several_devices_and_detach() {
-  Attached* one = attach_named("many0");
-  Attached* two = attach_named("many1");
+  entry::Attached* one = attach_named("many0");
+  entry::Attached* two = attach_named("many1");
   CU_ASSERT_FATAL(one != nullptr);
   CU_ASSERT_FATAL(two != nullptr);
   CU_ASSERT(one->hca() != two->hca());
@@ -106,7 +106,7 @@ void several_devices_and_detach() {
 }
 
 int error_of(const DeviceSpec& config) {
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   return attached.ok() ? 0 : attached.error().code;
 }
 
@@ -129,7 +129,7 @@ void refuses_with_a_reason() {
 }
 
 void runs_from_poll() {
-  Attached* attached = attach_named("run0");
+  entry::Attached* attached = attach_named("run0");
   CU_ASSERT_FATAL(attached != nullptr);
   ibv_context* context = open_by_name("run0");
   CU_ASSERT_FATAL(context != nullptr);
@@ -191,7 +191,7 @@ void foreign_files_stay_foreign() {
 
 // More rounds than there may be opens at a time.
 void closing_gives_everything_back() {
-  Attached* attached = attach_named("rounds0");
+  entry::Attached* attached = attach_named("rounds0");
   CU_ASSERT_FATAL(attached != nullptr);
   for (int i = 0; i < 1100; i++) {
     ibv_context* context = open_by_name("rounds0");
@@ -201,40 +201,40 @@ void closing_gives_everything_back() {
 }
 
 int open_uverbs(const char* name) {
-  const Device* device = device_list::find_name(name);
+  const entry::Device* device = entry::device_list::find_name(name);
   if (device == nullptr) return -1;
   const std::string path = "/dev/infiniband/uverbs" + std::to_string(device->config().number);
-  return calls::open(path.c_str(), O_RDWR | O_CLOEXEC).value_or(-1);
+  return entry::calls::open(path.c_str(), O_RDWR | O_CLOEXEC).value_or(-1);
 }
 
 // Each of two threads sees the other's descriptor, or has closed its own: one of them ends the
 // open.
 void two_threads_close_the_last_two_descriptors() {
   CU_ASSERT_FATAL(attach_named("twice0") != nullptr);
-  const std::size_t opens = open_files::count();
+  const std::size_t opens = entry::open_files::count();
   for (int i = 0; i < 500; i++) {
     const int one = open_uverbs("twice0"), two = ::dup(one);
     CU_ASSERT_FATAL(one >= 0);
     CU_ASSERT_FATAL(two >= 0);
-    EQUAL_FATAL(open_files::count(), opens + 1);
+    EQUAL_FATAL(entry::open_files::count(), opens + 1);
     std::atomic<int> ready{0}, bad{0};
     const auto close_at_once = [&](int fd) {
       ready++;
       while (ready < 2) std::this_thread::yield();
-      if (calls::close(fd) != 0) bad++;
+      if (entry::calls::close(fd) != 0) bad++;
     };
     std::thread other(close_at_once, two);
     close_at_once(one);
     other.join();
     EQUAL(bad, 0);
-    EQUAL_FATAL(open_files::count(), opens);
+    EQUAL_FATAL(entry::open_files::count(), opens);
   }
 }
 
 // Closes the first of two descriptors while no number below the limit is free. `at_first`: the
 // limit is at the first, so that closing it frees none; else above both.
 void close_at_the_limit(bool at_first) {
-  const std::size_t opens = open_files::count();
+  const std::size_t opens = entry::open_files::count();
   const int first = open_uverbs("limit0"), second = ::dup(first);
   CU_ASSERT_FATAL(first >= 0);
   CU_ASSERT_FATAL(second > first);
@@ -244,14 +244,14 @@ void close_at_the_limit(bool at_first) {
   lowered.rlim_cur = static_cast<rlim_t>(at_first ? first : second + 1);
   EQUAL_FATAL(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
   const int none = ::open("/dev/null", O_RDONLY);
-  const int result = calls::close(first);
-  const std::size_t left = open_files::count();
+  const int result = entry::calls::close(first);
+  const std::size_t left = entry::open_files::count();
   EQUAL(::setrlimit(RLIMIT_NOFILE, &before), 0);
   CU_ASSERT(none < 0);
   EQUAL(result, 0);
   EQUAL(left, opens + 1);
-  EQUAL(calls::close(second), 0);
-  EQUAL(open_files::count(), opens);
+  EQUAL(entry::calls::close(second), 0);
+  EQUAL(entry::open_files::count(), opens);
 }
 
 void an_open_outlives_a_close_at_the_limit() {
@@ -265,8 +265,8 @@ void closing_answers_as_the_kernel_does() {
   const int fd = open_uverbs("answer0");
   CU_ASSERT_FATAL(fd >= 0);
   errno = ENOTTY;
-  CU_ASSERT(calls::close(fd) == 0 && errno == ENOTTY);
-  CU_ASSERT(calls::close(fd) == -1 && errno == EBADF);
+  CU_ASSERT(entry::calls::close(fd) == 0 && errno == ENOTTY);
+  CU_ASSERT(entry::calls::close(fd) == -1 && errno == EBADF);
 }
 
 int child_of_fork(ibv_context* inherited) {
@@ -284,7 +284,7 @@ void forked_children_have_their_own() {
   DeviceSpec config;
   config.name = "fork0";
   config.progress = Progress::thread;
-  CU_ASSERT_FATAL(attach(config).ok());
+  CU_ASSERT_FATAL(entry::attach(config).ok());
   ibv_context* context = open_by_name("fork0");
   CU_ASSERT_FATAL(context != nullptr);
   for (int i = 0; i < 20; i++)
@@ -342,7 +342,7 @@ void forks_among_attaches() {
   std::thread other([&] {
     begun = true;
     for (const DeviceSpec& config : configs) {
-      if (attach(config).ok()) attached++;
+      if (entry::attach(config).ok()) attached++;
       tried++;
     }
     while (!over) std::this_thread::yield();

@@ -15,12 +15,12 @@ namespace {
 void the_launchers_device_is_used() {
   DeviceSpec config;
   config.name = "vhca0";
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   CU_ASSERT_FATAL(attached.ok());
   EQUAL((*attached)->name(), "vhca0");
   EQUAL((*attached)->hca(), nullptr);
-  EQUAL(find_attached("vhca0"), *attached);
-  EQUAL(find_attached("vhca1"), nullptr);
+  EQUAL(entry::find_attached("vhca0"), *attached);
+  EQUAL(entry::find_attached("vhca1"), nullptr);
   ibv_context* context = test::open_by_name("vhca0");
   CU_ASSERT_FATAL(context != nullptr);
   {
@@ -51,7 +51,7 @@ int error_of(const char* name, const char* wire) {
   DeviceSpec config;
   config.name = name;
   if (wire != nullptr) config.wires.emplace_back(wire);
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   return attached.ok() ? 0 : attached.error().code;
 }
 

@@ -75,8 +75,8 @@ constexpr uint64_t dearer = 1;
 // A client that never finds anything runs the adapter itself all the time.
 void the_thread_rests_beside_a_poller() {
   const Folder folder;
-  CU_ASSERT_FATAL(attach(threaded("beside0", folder.wire())).ok());
-  ibv_context* context = hook_polls(test::open_by_name("beside0"));
+  CU_ASSERT_FATAL(entry::attach(threaded("beside0", folder.wire())).ok());
+  ibv_context* context = entry::hook_polls(test::open_by_name("beside0"));
   CU_ASSERT_FATAL(context != nullptr);
   ibv_cq* cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
   CU_ASSERT_FATAL(cq != nullptr);
@@ -106,7 +106,7 @@ void the_thread_rests_beside_a_poller() {
 // What a thread's counts say of some messages.
 struct Woken {
   uint64_t frames, traps;
-  static Woken between(const ProgressCounts& before, const ProgressCounts& after) {
+  static Woken between(const entry::ProgressCounts& before, const entry::ProgressCounts& after) {
     return {after.frames - before.frames, after.traps - before.traps};
   }
   // Frames that woke the thread while its client polled. A client that was kept off its processor
@@ -124,12 +124,12 @@ constexpr int most_tries = 30;
 void a_frame_wakes_the_thread_of_who_does_not_poll() {
   constexpr uint64_t rounds = 40;
   const Folder folder;
-  auto sender = attach(threaded("from0", folder.wire()));
-  auto receiver = attach(threaded("to0", folder.wire()));
+  auto sender = entry::attach(threaded("from0", folder.wire()));
+  auto receiver = entry::attach(threaded("to0", folder.wire()));
   CU_ASSERT_FATAL(sender.ok());
   CU_ASSERT_FATAL(receiver.ok());
-  ibv_context* from = hook_polls(test::open_by_name("from0"));
-  ibv_context* to = hook_polls(test::open_by_name("to0"));
+  ibv_context* from = entry::hook_polls(test::open_by_name("from0"));
+  ibv_context* to = entry::hook_polls(test::open_by_name("to0"));
   CU_ASSERT_FATAL(from != nullptr);
   CU_ASSERT_FATAL(to != nullptr);
   {
@@ -140,8 +140,8 @@ void a_frame_wakes_the_thread_of_who_does_not_poll() {
     ibv_wc wc{};
     bool calm = false;
     for (int i = 0; i < most_tries && !calm; i++) {
-      const ProgressCounts near_before = (*sender)->progress_counts();
-      const ProgressCounts far_before = (*receiver)->progress_counts();
+      const entry::ProgressCounts near_before = (*sender)->progress_counts();
+      const entry::ProgressCounts far_before = (*receiver)->progress_counts();
       for (uint64_t round = 1; round <= rounds; round++) {
         ibv_poll_cq(far.cq(), 1, &wc);
         std::memset(near.from(), static_cast<int>(round), 64);
@@ -169,12 +169,12 @@ void a_frame_wakes_the_thread_of_who_does_not_poll() {
 void two_that_poll_wake_no_thread() {
   constexpr uint64_t rounds = 80;
   const Folder folder;
-  auto one = attach(threaded("ping0", folder.wire()));
-  auto two = attach(threaded("pong0", folder.wire()));
+  auto one = entry::attach(threaded("ping0", folder.wire()));
+  auto two = entry::attach(threaded("pong0", folder.wire()));
   CU_ASSERT_FATAL(one.ok());
   CU_ASSERT_FATAL(two.ok());
-  ibv_context* from = hook_polls(test::open_by_name("ping0"));
-  ibv_context* to = hook_polls(test::open_by_name("pong0"));
+  ibv_context* from = entry::hook_polls(test::open_by_name("ping0"));
+  ibv_context* to = entry::hook_polls(test::open_by_name("pong0"));
   CU_ASSERT_FATAL(from != nullptr);
   CU_ASSERT_FATAL(to != nullptr);
   {
@@ -197,8 +197,8 @@ void two_that_poll_wake_no_thread() {
     };
     bool calm = false;
     for (int i = 0; i < most_tries && !calm; i++) {
-      const ProgressCounts near_before = (*one)->progress_counts();
-      const ProgressCounts far_before = (*two)->progress_counts();
+      const entry::ProgressCounts near_before = (*one)->progress_counts();
+      const entry::ProgressCounts far_before = (*two)->progress_counts();
       for (uint64_t round = 1; round <= rounds; round++) write(near, far);
       const Woken first = Woken::between(near_before, (*one)->progress_counts());
       const Woken second = Woken::between(far_before, (*two)->progress_counts());

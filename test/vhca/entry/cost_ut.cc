@@ -26,11 +26,11 @@ using kilim::test::RcPair;
 namespace cost_ut {
 namespace {
 
-Attached* attach_threaded(const char* name) {
+entry::Attached* attach_threaded(const char* name) {
   kilim::DeviceSpec config;
   config.name = name;
   config.progress = kilim::Progress::thread;
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   return attached.ok() ? *attached : nullptr;
 }
 
@@ -53,7 +53,7 @@ std::chrono::microseconds first_attachment() {
     const bool attached = attach_threaded("quick0") != nullptr;
     const auto ms = (cpu_time() - begin) / 1ms;
     std::error_code none;
-    std::filesystem::remove_all(sysfs_root(), none);  // what exit() would do
+    std::filesystem::remove_all(entry::sysfs_root(), none);  // what exit() would do
     ::_exit(attached ? static_cast<int>(std::min<long>(ms, 254)) : 255);
   }
   int status = 0;

@@ -27,13 +27,13 @@ constexpr struct {
             {"explain", "on"}};
 
 void each_sets_its_own() {
-  EQUAL(std::size(good), device_words().size());
+  EQUAL(std::size(good), entry::device_words().size());
   for (const auto& row : good) {
-    const DeviceWord* word = find_device_word(row.word);
+    const entry::DeviceWord* word = entry::find_device_word(row.word);
     CU_ASSERT_FATAL(word != nullptr);
     DeviceSpec spec;
     EQUAL(word->read(spec, row.value), "");
-    for (const DeviceWord& w : device_words()) {
+    for (const entry::DeviceWord& w : entry::device_words()) {
       if (w.is_set(spec) != (&w == word)) std::printf("%s sets %s\n", row.word, w.name);
       EQUAL(w.is_set(spec), &w == word);
     }
@@ -45,7 +45,7 @@ void a_text_has_them_all() {
   DeviceSpec spec;
   std::string text = "name=rdma0";
   for (const auto& row : good) text += std::string(",") + row.word + "=" + row.value;
-  EQUAL(read_device_text(text + ",fault=wqe@7+100,ip=fd00::2/64", spec), "");
+  EQUAL(entry::read_device_text(text + ",fault=wqe@7+100,ip=fd00::2/64", spec), "");
   DeviceSpec wanted;
   wanted.name = "rdma0";
   wanted.profile = "vf";
@@ -67,7 +67,7 @@ void a_text_has_them_all() {
 
 void nothing_is_the_plain_device() {
   DeviceSpec spec;
-  EQUAL(read_device_text("", spec), "");
+  EQUAL(entry::read_device_text("", spec), "");
   CU_ASSERT(spec == DeviceSpec{});
 }
 
@@ -102,7 +102,7 @@ constexpr struct {
 void refusals_say_what_would_do() {
   for (const auto& row : bad) {
     DeviceSpec spec;
-    const std::string why = read_device_text(row.text, spec);
+    const std::string why = entry::read_device_text(row.text, spec);
     if (why.find(row.part) == std::string::npos) std::printf("%s: %s\n", row.text, why.c_str());
     CU_ASSERT(why.find(row.part) != std::string::npos);
     EQUAL(why.substr(0, 1), "\"");

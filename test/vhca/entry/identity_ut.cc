@@ -62,9 +62,9 @@ std::string hex(const uint8_t* bytes, std::size_t n) {
 
 void files_say_what_ioctls_answer() {
   const Folder folder;
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  DeviceConfig config;
+  entry::DeviceConfig config;
   config.attach = configured(folder);
   config.number = tree->first_free_number();
   config.tree = tree->path();
@@ -73,19 +73,19 @@ void files_say_what_ioctls_answer() {
   const std::string before = line_of(shown + "/ports/1/gids/0");
   EQUAL(before.size(), 39);
   CU_ASSERT(line_of(shown + "/ports/1/gids/1").ends_with(":0017"));
-  auto device = device_list::add(config);
+  auto device = entry::device_list::add(config);
   CU_ASSERT_FATAL(device.ok());
   auto instance = (*device)->instance();
   CU_ASSERT_FATAL(instance.ok());
-  Hca& hca = (*instance)->hca();
+  hca::Hca& hca = (*instance)->hca();
   for (uint32_t i = 0; i < 2; i++) {
-    const Result<Gid> gid = query_gid(hca, 1, i);
+    const Result<Gid> gid = hca::query_gid(hca, 1, i);
     CU_ASSERT_FATAL(gid.ok());
     EQUAL(line_of(shown + "/ports/1/gids/" + std::to_string(i)), hex(gid->data(), gid->size()));
   }
   // The wire gave it an address.
   CU_ASSERT(line_of(shown + "/ports/1/gids/0") != before);
-  const Result<PortAttr> port = query_port(hca, 1);
+  const Result<PortAttr> port = hca::query_port(hca, 1);
   CU_ASSERT_FATAL(port.ok());
   EQUAL(port->node, port->mac);
   const Mac& m = port->node;
@@ -99,11 +99,12 @@ void files_say_what_ioctls_answer() {
 void two_processes_are_two() {
   const Folder folder;
   const DeviceSpec config = configured(folder);
-  auto a = Instance::make(config, Profile{});
-  auto b = Instance::make(config, Profile{});
+  auto a = entry::Instance::make(config, Profile{});
+  auto b = entry::Instance::make(config, Profile{});
   CU_ASSERT_FATAL(a.ok());
   CU_ASSERT_FATAL(b.ok());
-  const Identity one = identity_of((*a)->hca()), other = identity_of((*b)->hca());
+  const entry::Identity one = entry::identity_of((*a)->hca()),
+                        other = entry::identity_of((*b)->hca());
   CU_ASSERT(one.guid != 0);
   CU_ASSERT(one.guid != other.guid);
   CU_ASSERT(one.gids.size() == 2 && one.gids[0] != other.gids[0]);
@@ -113,10 +114,10 @@ void an_address_that_is_named_stays() {
   const Folder folder;
   DeviceSpec config = configured(folder);
   config.mac = "02:4b:4c:00:00:01";
-  auto instance = Instance::make(config, Profile{});
+  auto instance = entry::Instance::make(config, Profile{});
   CU_ASSERT_FATAL(instance.ok());
-  EQUAL(identity_of((*instance)->hca()), identity_of(config));
-  EQUAL(identity_of(config).guid, 0x024b'4cff'fe00'0001);
+  EQUAL(entry::identity_of((*instance)->hca()), entry::identity_of(config));
+  EQUAL(entry::identity_of(config).guid, 0x024b'4cff'fe00'0001);
 }
 
 constexpr test::Case cases[] = {

@@ -30,22 +30,22 @@ void* foreign_mmap(void*, size_t, int, int, int, off_t) {
 // How many entries of libmlx5 lead elsewhere now.
 int hijack() {
   void* foreign = reinterpret_cast<void*>(&foreign_mmap);
-  const Redirect redirects[] = {{"mmap", foreign}, {"mmap64", foreign}};
-  return redirect_calls("libmlx5", redirects);
+  const entry::Redirect redirects[] = {{"mmap", foreign}, {"mmap64", foreign}};
+  return entry::redirect_calls("libmlx5", redirects);
 }
 
-ibv_context* open_attached(Attached* device) {
+ibv_context* open_attached(entry::Attached* device) {
   return kilim::test::open_by_name(device->name().c_str());
 }
 
-Attached* attach_named(const char* name) {
+entry::Attached* attach_named(const char* name) {
   kilim::DeviceSpec config;
   config.name = name;
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   return attached.ok() ? *attached : nullptr;
 }
 
-void writes_arrive(Attached* device, ibv_context* context) {
+void writes_arrive(entry::Attached* device, ibv_context* context) {
   RcPair pair(context);
   CU_ASSERT_FATAL(pair.ok());
   pair.from()[0] = 7;
@@ -57,7 +57,7 @@ void writes_arrive(Attached* device, ibv_context* context) {
 }
 
 void before_a_context() {
-  Attached* device = attach_named("early0");
+  entry::Attached* device = attach_named("early0");
   CU_ASSERT_FATAL(device != nullptr);
   CU_ASSERT_FATAL(hijack() > 0);
   ibv_context* context = open_attached(device);
@@ -68,7 +68,7 @@ void before_a_context() {
 }
 
 void after_a_context() {
-  Attached* device = attach_named("late0");
+  entry::Attached* device = attach_named("late0");
   CU_ASSERT_FATAL(device != nullptr);
   ibv_context* context = open_attached(device);
   CU_ASSERT_FATAL(context != nullptr);

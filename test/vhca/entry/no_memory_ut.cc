@@ -75,7 +75,7 @@ enum class From : uint8_t { attaching, opening };
 // From an adapter's making to its last object: each of a program's usual calls once.
 Answer work(const DeviceSpec& config, From from, long failing) {
   if (from == From::attaching) until_failure.store(failing);
-  if (!attach(config).ok()) return refused;
+  if (!entry::attach(config).ok()) return refused;
   if (from == From::opening) until_failure.store(failing);
   ibv_context* context = test::open_by_name(config.name.c_str());
   if (context == nullptr) return refused;
@@ -151,7 +151,7 @@ rlim_t address_space() {
 
 // Queues until there is no more room, then all of them are destroyed, and a new one is made.
 int fill_the_address_space(const DeviceSpec& config) {
-  if (!attach(config).ok()) return 10;
+  if (!entry::attach(config).ok()) return 10;
   ibv_context* context = test::open_by_name(config.name.c_str());
   if (context == nullptr) return 11;
   const rlim_t limit = address_space() + (rlim_t{48} << 20);
@@ -180,7 +180,7 @@ constexpr bool limits_work = true;
 void the_address_space_may_be_used_up() {
   DeviceSpec config;
   config.name = "tight0";
-  if (limits_work && !under_valgrind())
+  if (limits_work && !memory::under_valgrind())
     EQUAL(answer_of([&] { return fill_the_address_space(config); }), 0);
 }
 
@@ -204,12 +204,12 @@ bool use_up_the_reserve() {
 }
 
 int ask_without_a_reserve(const DeviceSpec& config) {
-  if (!attach(config).ok()) return 10;
+  if (!entry::attach(config).ok()) return 10;
   ibv_context* context = test::open_by_name(config.name.c_str());
   if (context == nullptr) return 11;
   ibv_pd* pd = ibv_alloc_pd(context);
   Fd client;
-  auto cm = CmFile::create(true, client);
+  auto cm = rdmacm::CmFile::create(true, client);
   if (pd == nullptr || !cm.ok()) return 12;
   if (!use_up_the_reserve()) return 13;
   errno = 0;
@@ -227,7 +227,7 @@ int ask_without_a_reserve(const DeviceSpec& config) {
 void making_is_refused_and_destroying_runs() {
   DeviceSpec config;
   config.name = "empty0";
-  if (limits_work && !under_valgrind())
+  if (limits_work && !memory::under_valgrind())
     EQUAL(answer_of([&] { return ask_without_a_reserve(config); }), 0);
 }
 

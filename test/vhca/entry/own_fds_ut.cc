@@ -72,7 +72,7 @@ int child(void (*change)(), bool events) {
   DeviceSpec config;
   config.name = "daemon0";
   config.progress = Progress::thread;
-  if (!attach(config).ok()) return 1;
+  if (!entry::attach(config).ok()) return 1;
   ibv_context* context = test::open_by_name("daemon0");
   if (context == nullptr) return 2;
   RcPair pair(context, events);

@@ -22,7 +22,7 @@ namespace {
 ibv_context* open_unhooked(const char* name) {
   kilim::DeviceSpec config;
   config.name = name;
-  return attach(config).ok() ? kilim::test::open_by_name(name) : nullptr;
+  return entry::attach(config).ok() ? kilim::test::open_by_name(name) : nullptr;
 }
 
 int poll_often(ibv_cq* cq, ibv_wc& wc) {
@@ -40,8 +40,8 @@ void plain_queue() {
     ibv_wc wc{};
     EQUAL(pair.post_write(32), 0);
     EQUAL(poll_often(pair.cq(), wc), 0);
-    EQUAL(hook_polls(context), context);
-    EQUAL(hook_polls(context), context);  // twice is once
+    EQUAL(entry::hook_polls(context), context);
+    EQUAL(entry::hook_polls(context), context);  // twice is once
     for (int i = 0; i < 10; i++) {
       EQUAL(poll_often(pair.cq(), wc), 1);
       EQUAL(wc.status, IBV_WC_SUCCESS);
@@ -52,7 +52,7 @@ void plain_queue() {
 }
 
 void extended_queue() {
-  ibv_context* context = hook_polls(open_unhooked("extended0"));
+  ibv_context* context = entry::hook_polls(open_unhooked("extended0"));
   CU_ASSERT_FATAL(context != nullptr);
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 16;
@@ -84,7 +84,7 @@ uint64_t monotonic_ns() {
 }
 
 void clock_without_engine() {
-  ibv_context* context = hook_polls(open_unhooked("clock0"));
+  ibv_context* context = entry::hook_polls(open_unhooked("clock0"));
   CU_ASSERT_FATAL(context != nullptr);
   for (int i = 0; i < 3; i++) {
     ibv_values_ex values{};
@@ -99,10 +99,10 @@ void clock_without_engine() {
 }
 
 void leaves_others_alone() {
-  EQUAL(hook_polls(static_cast<ibv_context*>(nullptr)), nullptr);
+  EQUAL(entry::hook_polls(static_cast<ibv_context*>(nullptr)), nullptr);
   ibv_context other{};
   other.cmd_fd = 0;
-  EQUAL(hook_polls(&other), &other);
+  EQUAL(entry::hook_polls(&other), &other);
   EQUAL(other.ops.poll_cq, nullptr);
 }
 

@@ -37,7 +37,7 @@ ibv_context* open_threaded(const char* name) {
   DeviceSpec config;
   config.name = name;
   config.progress = Progress::thread;
-  return attach(config).ok() ? test::open_by_name(name) : nullptr;
+  return entry::attach(config).ok() ? test::open_by_name(name) : nullptr;
 }
 
 // Longer than the spin: the thread sleeps.
@@ -175,11 +175,11 @@ class OwnPoller {
 // gets no processor for 63 ms (1 + 2 + ... + 32) behind its trap does once more, hence the two.
 void a_poller_of_its_own_costs_a_bounded_work() {
   constexpr uint64_t messages = 40, pages = 4;
-  constexpr uint64_t looks = ProgressThread::store_looks;
+  constexpr uint64_t looks = entry::ProgressThread::store_looks;
   DeviceSpec config;
   config.name = "own0";
   config.progress = Progress::thread;
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   CU_ASSERT_FATAL(attached.ok());
   ibv_context* context = test::open_by_name("own0");
   CU_ASSERT_FATAL(context != nullptr);
@@ -189,17 +189,17 @@ void a_poller_of_its_own_costs_a_bounded_work() {
     CU_ASSERT_FATAL(pair.ok());
     CU_ASSERT_FATAL(poller.ok());
     let_it_sleep();
-    const ProgressCounts before = (*attached)->progress_counts();
+    const entry::ProgressCounts before = (*attached)->progress_counts();
     for (uint64_t i = 0; i < messages; i++) {
       EQUAL_FATAL(pair.post_write(64), 0);
       EQUAL(poller.wait()->op_own >> 4, MLX5_CQE_REQ);
       ibv_wc wc{};  // frees the library's slot; nobody hooked it, so the adapter does not hear
       EQUAL(ibv_poll_cq(pair.cq(), 1, &wc), 1);
     }
-    const ProgressCounts after = (*attached)->progress_counts();
+    const entry::ProgressCounts after = (*attached)->progress_counts();
     CU_ASSERT(after.traps - before.traps <= 2 * messages);
     CU_ASSERT(after.turns - before.turns <=
-              2 * messages * (ProgressThread::spin_turns + 2 * looks + 8));
+              2 * messages * (entry::ProgressThread::spin_turns + 2 * looks + 8));
     CU_ASSERT(after.sleeps - before.sleeps <= 2 * messages * (looks + 2));
     CU_ASSERT(after.system_calls - before.system_calls <= 2 * messages * (looks + 4 + 2 * pages));
     CU_ASSERT(after.turns > before.turns);
@@ -211,11 +211,11 @@ void a_poller_of_its_own_costs_a_bounded_work() {
 // taken all the turns that it takes.
 void it_sleeps_after_so_many_turns() {
   constexpr uint64_t turns_max =
-      2 * (ProgressThread::spin_turns + 2 * ProgressThread::store_looks + 8);
+      2 * (entry::ProgressThread::spin_turns + 2 * entry::ProgressThread::store_looks + 8);
   DeviceSpec config;
   config.name = "turns0";
   config.progress = Progress::thread;
-  auto attached = attach(config);
+  auto attached = entry::attach(config);
   CU_ASSERT_FATAL(attached.ok());
   ibv_context* context = test::open_by_name("turns0");
   CU_ASSERT_FATAL(context != nullptr);
@@ -226,10 +226,10 @@ void it_sleeps_after_so_many_turns() {
     CU_ASSERT_FATAL(poller.ok());
     for (int round = 0; round < 5; round++) {
       let_it_sleep();
-      const ProgressCounts before = (*attached)->progress_counts();
+      const entry::ProgressCounts before = (*attached)->progress_counts();
       EQUAL_FATAL(pair.post_write(64), 0);
       EQUAL(poller.wait()->op_own >> 4, MLX5_CQE_REQ);
-      ProgressCounts after = before;
+      entry::ProgressCounts after = before;
       for (int i = 0; i < 5000 && after.sleeps == before.sleeps; i++) {
         std::this_thread::sleep_for(1ms);
         after = (*attached)->progress_counts();

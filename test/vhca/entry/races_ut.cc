@@ -31,12 +31,12 @@ constexpr int rounds = 30;
 constexpr int rounds = 100;
 #endif
 
-Attached* attached(const char* name, const char* wire = "cable:races") {
+entry::Attached* attached(const char* name, const char* wire = "cable:races") {
   DeviceSpec config;
   config.name = name;
   config.progress = Progress::thread;
   config.wires = {wire};
-  auto made = attach(config);
+  auto made = entry::attach(config);
   return made ? *made : nullptr;
 }
 
@@ -301,7 +301,7 @@ void contexts_are_opened_and_closed_by_all() {
 
 // Waiters of all kinds while the adapter dies.
 void nobody_waits_for_a_dead_adapter() {
-  Attached* device = attached("dying0", "cable:dying");
+  entry::Attached* device = attached("dying0", "cable:dying");
   CU_ASSERT_FATAL(device != nullptr);
   ibv_context* c = test::open_by_name("dying0");
   CU_ASSERT_FATAL(c != nullptr);
@@ -333,7 +333,7 @@ void nobody_waits_for_a_dead_adapter() {
     });
     {
       const LockGuard guard(device->hca()->lock);
-      die(*device->hca());
+      hca::die(*device->hca());
     }
     async.join();
     completions.join();

@@ -108,7 +108,7 @@ int beside_a_client_that_polls(ibv_context* context) {
   RcPair pair(context);
   if (!pair.ok()) return 3;
   const Doorbell doorbell(pair.qp(0));
-  const Poller poller(hook_polls(context));
+  const Poller poller(entry::hook_polls(context));
   for (int round = 0; round < 50; round++) {
     std::this_thread::sleep_for(1ms);
     if (!write_behind_a_protected_page(pair, doorbell)) return 4;
@@ -119,7 +119,7 @@ int beside_a_client_that_polls(ibv_context* context) {
 int where_doorbells_are_looked_for(ibv_context* context) {
   RcPair pair(context);
   if (!pair.ok()) return 3;
-  const OpenFileRef open(context->cmd_fd);
+  const entry::OpenFileRef open(context->cmd_fd);
   if (!open || open->instance == nullptr) return 5;
   open->instance->shared();
   const Doorbell doorbell(pair.qp(0));
@@ -135,7 +135,7 @@ int child(int (*run)(ibv_context*)) {
   DeviceSpec config;
   config.name = "stores0";
   config.progress = Progress::thread;
-  if (!attach(config).ok()) return 1;
+  if (!entry::attach(config).ok()) return 1;
   ibv_context* context = test::open_by_name("stores0");
   return context == nullptr ? 2 : run(context);
 }

@@ -39,17 +39,17 @@ std::string line_of(const std::string& path) {
   return line;
 }
 
-DeviceConfig device_named(const char* name, uint32_t number) {
-  DeviceConfig config;
+entry::DeviceConfig device_named(const char* name, uint32_t number) {
+  entry::DeviceConfig config;
   config.attach.name = name;
   config.number = number;
   return config;
 }
 
 void lists_a_device() {
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  const DeviceConfig config = device_named("some0", 7);
+  const entry::DeviceConfig config = device_named("some0", 7);
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   const std::string verbs = tree->path() + "/class/infiniband_verbs";
   const std::string device = tree->path() + "/class/infiniband/some0";
@@ -73,9 +73,9 @@ void lists_a_device() {
 // uct_ib_device_get_sysfs_path), or follow "device" (libibverbs, DPDK).
 void is_a_function_of_the_bus() {
   namespace fs = std::filesystem;
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  const DeviceConfig one = device_named("one0", 7), two = device_named("two0", 8);
+  const entry::DeviceConfig one = device_named("one0", 7), two = device_named("two0", 8);
   CU_ASSERT_FATAL(tree->add(one, Profile{}).ok());
   CU_ASSERT_FATAL(tree->add(two, Profile{}).ok());
   const fs::path classes = tree->path() + "/class";
@@ -104,9 +104,9 @@ void is_a_function_of_the_bus() {
 }
 
 void shows_the_interface_of_its_wire() {
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  DeviceConfig wired = device_named("wired0", 0), second = device_named("wired1", 1);
+  entry::DeviceConfig wired = device_named("wired0", 0), second = device_named("wired1", 1);
   wired.attach.wires = {"af_packet:lo+fault:drop:0"};
   second.attach.wires = {"tap:../../../../evil"};
   second.attach.gid = wired.attach.gid = "fd00::1";
@@ -125,10 +125,10 @@ void shows_the_interface_of_its_wire() {
 // have no interface at all: then files say what the interface is.
 void shows_the_interface_that_was_made_for_it() {
   namespace fs = std::filesystem;
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  DeviceConfig shown = device_named("net0", 0), hidden = device_named("net1", 1),
-               answered = device_named("net2", 2);
+  entry::DeviceConfig shown = device_named("net0", 0), hidden = device_named("net1", 1),
+                      answered = device_named("net2", 2);
   shown.netdev = hidden.netdev = "lo";
   hidden.netdev_hidden = answered.netdev_answered = true;
   answered.netdev = "kilim77";
@@ -145,12 +145,12 @@ void shows_the_interface_that_was_made_for_it() {
   CU_ASSERT(!fs::is_symlink(device + "1/device/net/lo"));
   EQUAL(line_of(device + "1/device/net/lo/ifindex"), real);
   EQUAL(line_of(device + "1/device/net/lo/address"), "02:4b:4c:00:00:09");
-  interface_files::set_address(hidden, {2, 0, 0, 0, 0, 1});
-  interface_files::set_address(shown, {2, 0, 0, 0, 0, 1});
+  entry::interface_files::set_address(hidden, {2, 0, 0, 0, 0, 1});
+  entry::interface_files::set_address(shown, {2, 0, 0, 0, 0, 1});
   EQUAL(line_of(device + "1/device/net/lo/address"), "02:00:00:00:00:01");
   EQUAL(line_of(device + "0/device/net/lo/address"), "00:00:00:00:00:00");
   EQUAL(line_of(device + "2/device/net/kilim77/ifindex"),
-        std::to_string(netdev::answered_index(answered)));
+        std::to_string(entry::netdev::answered_index(answered)));
   for (const char* file : {"address", "dev_id", "dev_port", "flags", "mtu", "operstate", "type"})
     CU_ASSERT(!line_of(device + "2/device/net/kilim77/" + file).empty());
   tree->erase();
@@ -158,7 +158,7 @@ void shows_the_interface_that_was_made_for_it() {
 }
 
 void refuses_a_name_twice() {
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
   CU_ASSERT(tree->add(device_named("same", 1), Profile{}).ok());
   Status again = tree->add(device_named("same", 2), Profile{});
@@ -170,20 +170,20 @@ void refuses_a_name_twice() {
 void guid_and_address_follow_from_the_seed() {
   DeviceSpec one, two;
   two.seed = 1;
-  EQUAL(mac_of(one), mac_of(one));
-  CU_ASSERT(mac_of(one) != mac_of(two));
-  EQUAL(mac_of(one)[0] & 3, 2);
+  EQUAL(entry::mac_of(one), entry::mac_of(one));
+  CU_ASSERT(entry::mac_of(one) != entry::mac_of(two));
+  EQUAL(entry::mac_of(one)[0] & 3, 2);
 }
 
 // A process that dies leaves its folder; the next one removes it, but not that of a living one.
 void leftovers_of_the_dead_go() {
-  auto living = SysfsTree::make();
+  auto living = entry::SysfsTree::make();
   CU_ASSERT_FATAL(living.ok());
   int pipe_fds[2];
   EQUAL_FATAL(::pipe(pipe_fds), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    auto tree = SysfsTree::make();
+    auto tree = entry::SysfsTree::make();
     char path[256] = {};
     if (tree.ok()) tree->path().copy(path, sizeof(path) - 1);
     const ssize_t n = ::write(pipe_fds[1], path, sizeof(path));
@@ -194,7 +194,7 @@ void leftovers_of_the_dead_go() {
   ::waitpid(child, nullptr, 0);
   EQUAL(path[0], '/');
   CU_ASSERT(exists(path));
-  auto next = SysfsTree::make();
+  auto next = entry::SysfsTree::make();
   CU_ASSERT_FATAL(next.ok());
   CU_ASSERT(!exists(path));
   CU_ASSERT(exists(living->path() + "/class"));
@@ -207,9 +207,9 @@ void leftovers_of_the_dead_go() {
 // "> num_page_faults" is what somebody types who wants to count from nothing: the file stays as it
 // is, and who counts in it goes on (a map behind a file's end is a SIGBUS).
 void nobody_cuts_a_statistic_off() {
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  const DeviceConfig config = device_named("some0", 7);
+  const entry::DeviceConfig config = device_named("some0", 7);
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   const std::string faults = "class/infiniband_verbs/uverbs7/num_page_faults";
   const std::string files[] = {faults, "devices/some0.odp", "devices/some0.port_counters",
@@ -219,7 +219,7 @@ void nobody_cuts_a_statistic_off() {
     CU_ASSERT_TRUE(::truncate(path.c_str(), 0) == -1 && errno == EPERM);
     CU_ASSERT_TRUE(::open(path.c_str(), O_WRONLY | O_TRUNC) == -1 && errno == EPERM);
   }
-  auto* text = static_cast<char*>(map_file(tree->path(), faults, 21));
+  auto* text = static_cast<char*>(entry::map_file(tree->path(), faults, 21));
   CU_ASSERT_FATAL(text != nullptr);
   text[19] = '7';
   EQUAL(line_of(tree->path() + "/" + faults), "                   7");
@@ -232,17 +232,17 @@ void nobody_cuts_a_statistic_off() {
 
 // A number of a process or a descriptor that has become another's, or a file put there by hand.
 void another_file_in_a_statistics_place_is_not_mapped() {
-  auto tree = SysfsTree::make(), other = SysfsTree::make();
+  auto tree = entry::SysfsTree::make(), other = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
   CU_ASSERT_FATAL(other.ok());
-  const DeviceConfig config = device_named("some0", 7);
+  const entry::DeviceConfig config = device_named("some0", 7);
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   CU_ASSERT_FATAL(other->add(config, Profile{}).ok());
   const std::string name = "devices/some0.port_counters", path = tree->path() + "/" + name;
   constexpr std::size_t bytes = sizeof(uint64_t) * (1 + port_losses.size());
-  const auto maps = [&] { return map_file(tree->path(), name, bytes) != nullptr; };
+  const auto maps = [&] { return entry::map_file(tree->path(), name, bytes) != nullptr; };
   CU_ASSERT_TRUE(maps());
-  CU_ASSERT_TRUE(map_file(tree->path(), name, 4096) == nullptr);
+  CU_ASSERT_TRUE(entry::map_file(tree->path(), name, 4096) == nullptr);
   std::filesystem::remove(path);
   std::filesystem::copy_symlink(other->path() + "/" + name, path);
   CU_ASSERT_FALSE(maps());
@@ -261,9 +261,9 @@ std::size_t descriptors() {
 }
 
 void a_removed_device_gives_its_descriptors_back() {
-  auto tree = SysfsTree::make();
+  auto tree = entry::SysfsTree::make();
   CU_ASSERT_FATAL(tree.ok());
-  const DeviceConfig config = device_named("some0", 7);
+  const entry::DeviceConfig config = device_named("some0", 7);
   const std::size_t before = descriptors();
   for (int i = 0; i < 3; i++) {
     CU_ASSERT_TRUE(tree->add(config, Profile{}).ok());

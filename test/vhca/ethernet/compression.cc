@@ -261,7 +261,7 @@ void a_full_queue_shows_what_came_before() {
     for (int i = 0; i < 4; i++) arrive(32);
     CU_ASSERT(r.sink.events.empty());
     arrive(32);
-    CU_ASSERT(!r.sink.events.empty() && r.sink.events[0] == event::cq_err);
+    CU_ASSERT(!r.sink.events.empty() && r.sink.events[0] == wq::event::cq_err);
     Reader reader(q, MiniFormat::hash);
     EQUAL(reader.all().size(), entries);
   }
@@ -360,7 +360,7 @@ void a_ring_that_is_gone_is_an_error() {
     for (uint32_t i = 0; i < 6; i++) r.far->send(make_frame({}));
     r.run();
     EQUAL(mprotect(q.cq(), 8192, PROT_READ | PROT_WRITE), 0);
-    CU_ASSERT(!r.sink.events.empty() && r.sink.events[0] == event::cq_err);
+    CU_ASSERT(!r.sink.events.empty() && r.sink.events[0] == wq::event::cq_err);
     CU_ASSERT(r.hca->context.open_blocks == nullptr);
   }
 }

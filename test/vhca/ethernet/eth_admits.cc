@@ -20,8 +20,8 @@ struct Stage {
   Rig& r;
   RawQueue& q;
   uint32_t rule;
-  [[nodiscard]] Qp& qp() const { return *r.hca->qps.at(q.qpn.value()); }
-  [[nodiscard]] EthPort& port() const { return r.hca->eth.ports[0]; }
+  [[nodiscard]] wq::Qp& qp() const { return *r.hca->qps.at(q.qpn.value()); }
+  [[nodiscard]] ethernet::EthPort& port() const { return r.hca->eth.ports[0]; }
   // Another rule in the place of the one for everything.
   void lead(const FlowSpec& f) const {
     EQUAL(destroy_flow(*r.hca, rule), 0);

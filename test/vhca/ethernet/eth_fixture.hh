@@ -69,18 +69,19 @@ class Rig {
     std::string spec = wire.empty() ? "cable:rig" + std::to_string(number++) : wire;
     memory = static_cast<std::byte*>(
         mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    HcaConfig config;
+    hca::HcaConfig config;
     config.name = "vhca0";
     config.profile = *find_profile(profile);
     config.profile.flow_control = flow_control;
-    config.wires.push_back(*make_wire(spec + (straight || !wire.empty() ? "" : "+fault:drop:0")));
-    if (wire.empty()) far = *make_wire(spec);
-    hca = *Hca::create(std::move(config));
+    config.wires.push_back(
+        *wire::make_wire(spec + (straight || !wire.empty() ? "" : "+fault:drop:0")));
+    if (wire.empty()) far = *wire::make_wire(spec);
+    hca = *hca::Hca::create(std::move(config));
     hca->lock.lock();
-    pd = *alloc_pd(*hca);
-    key =
-        reg_mr(*hca, {pd, va(memory), memory_bytes, Iova{va(memory).value()}, access::local_write})
-            ->lkey;
+    pd = *hca::alloc_pd(*hca);
+    key = hca::reg_mr(*hca,
+                      {pd, va(memory), memory_bytes, Iova{va(memory).value()}, access::local_write})
+              ->lkey;
     uar = *hca->uars.alloc();
     doorbell = static_cast<std::byte*>(
         mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, uar->fd.get(), 0));
@@ -106,7 +107,7 @@ class Rig {
     c.cqe_count = ring_wqes * 2;
     c.uar_page = uar->index;
     c.mini = mini;
-    q.cqn = *create_cq(*hca, c, &sink);
+    q.cqn = *hca::create_cq(*hca, c, &sink);
     QpSpec s;
     s.type = QpType::raw_packet;
     s.pd = pd;
@@ -119,13 +120,13 @@ class Rig {
     s.rq_wqe_shift = 4;
     s.uar_page = uar->index;
     s.uidx = static_cast<uint32_t>(0x700 + n);
-    q.qpn = *create_qp(*hca, s, &sink);
+    q.qpn = *hca::create_qp(*hca, s, &sink);
     QpAttr a;
     a.port = 1;
     for (QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
       a.state = state;
       uint32_t mask = qp_mask::state | (state == QpState::init ? qp_mask::port : 0);
-      EQUAL(modify_qp(*hca, q.qpn, a, mask), 0);
+      EQUAL(hca::modify_qp(*hca, q.qpn, a, mask), 0);
     }
     return q;
   }
@@ -209,11 +210,11 @@ class Rig {
   std::byte* memory;
   std::byte* doorbell;
   NoEvents sink;
-  std::unique_ptr<Wire> far;
-  std::unique_ptr<Hca> hca;
+  std::unique_ptr<wire::Wire> far;
+  std::unique_ptr<hca::Hca> hca;
   Pdn pd;
   Lkey key;
-  Uar* uar;
+  hca::Uar* uar;
 };
 
 inline constexpr auto ok_opcode = prm::CqeOpcode::req;
@@ -232,8 +233,8 @@ inline uint32_t ready_rq(Rig& r, RawQueue& q) {
   s.record = va(q.record() + 8);
   s.wqes = ring_wqes;
   s.wqe_shift = 4;
-  const uint32_t rqn = *create_rq(*r.hca, s, &r.sink);
-  EQUAL(modify_rq(*r.hca, rqn, {RqState::reset, RqState::ready}), 0);
+  const uint32_t rqn = *hca::create_rq(*r.hca, s, &r.sink);
+  EQUAL(hca::modify_rq(*r.hca, rqn, {RqState::reset, RqState::ready}), 0);
   return rqn;
 }
 

@@ -172,13 +172,13 @@ void sums_of_a_shape_are_those_of_the_frame() {
     // Every second one as short as those that have a way of their own.
     const unsigned payload = i % 2 == 0 ? 17 + i / 2 % 9 : 12 + i % 300;
     Bytes f = make_frame({.tcp = false, .payload = payload});
-    const CoveredWords w = words_of(shape_of_ipv4(f));
+    const ethernet::CoveredWords w = ethernet::words_of(ethernet::shape_of_ipv4(f));
     CU_ASSERT_FATAL(w.sixteens != 0);
     f = any_like(random, f);
     f.resize(42 + payload);
-    const FrameShape s = shape_of_ipv4(f);
+    const ethernet::FrameShape s = ethernet::shape_of_ipv4(f);
     if (s.covered != 8 + payload || s.has_sum != 0) continue;
-    const bool ok = sums_of_ipv4(f.data(), s) == all_sums_ok;
+    const bool ok = sums_of_ipv4(f.data(), s) == ethernet::all_sums_ok;
     EQUAL_FATAL(sums_are_right(f.data(), w), ok);
     if (covers_few(s)) {
       EQUAL_FATAL(sums_are_right(f.data(), short_words_of(s)), ok);
@@ -195,13 +195,13 @@ void sums_of_a_shape_are_those_of_the_frame() {
 // Four frames behind their lengths are of a shape where each of them is by itself.
 void four_records_are_judged_as_their_frames() {
   Random random(3);
-  constexpr std::size_t ahead = FrameRing::Reader::length_ahead;
+  constexpr std::size_t ahead = wire::FrameRing::Reader::length_ahead;
   unsigned all = 0, none = 0;
   for (unsigned i = 0; i < 6000; i++) {
     const Bytes f = make_frame({.tcp = false, .payload = 18 + i % 50});
-    const std::size_t step = FrameRing::Reader::step_of(f.size());
-    SameShape shape;
-    shape.remember(f, shape_of_ipv4(f));
+    const std::size_t step = wire::FrameRing::Reader::step_of(f.size());
+    ethernet::SameShape shape;
+    shape.remember(f, ethernet::shape_of_ipv4(f));
     Bytes ring(4 * step);
     for (std::byte& b : ring) b = static_cast<std::byte>(random());
     bool same = true;
@@ -311,24 +311,24 @@ void rows_end_where_the_wire_is_full() {
 // Rows of four and single frames in a ring, past its end and where it is full.
 void a_ring_keeps_rows_of_four() {
   Random random(5);
-  FrameRing ring;
+  wire::FrameRing ring;
   uint64_t put = 0, taken = 0, full = 0, fours = 0;
   const auto length_of = [](uint64_t n) { return static_cast<uint32_t>(60 + n / 64 % 50 * 180); };
   while (taken < 6000) {
-    FrameRing::Writer in(ring);
+    wire::FrameRing::Writer in(ring);
     for (unsigned i = below(random, 6); i > 0; i--) {
       const uint32_t length = length_of(put);
-      const std::size_t step = FrameRing::Writer::step_of(length);
+      const std::size_t step = wire::FrameRing::Writer::step_of(length);
       const bool row = put % 64 <= 60 && below(random, 4) != 0;
       const std::span<std::byte> piece = row ? in.piece(4 * step) : std::span<std::byte>();
-      std::byte* to = piece.data() + FrameRing::Writer::length_ahead;
+      std::byte* to = piece.data() + wire::FrameRing::Writer::length_ahead;
       const bool fits = row ? piece.size() >= 4 * step : in.room(length, to);
       full += fits ? 0 : 1;
       if (!fits && row) continue;
       if (!fits) break;
       for (unsigned k = 0; k < (row ? 4u : 1u); k++) {
         std::memset(to + k * step, static_cast<int>((put + k) & 0xff), length);
-        std::memcpy(to + k * step - FrameRing::Writer::length_ahead, &length, sizeof length);
+        std::memcpy(to + k * step - wire::FrameRing::Writer::length_ahead, &length, sizeof length);
       }
       if (below(random, 4) == 0) continue;  // is not kept
       if (row)
@@ -338,9 +338,9 @@ void a_ring_keeps_rows_of_four() {
       put += row ? 4 : 1;
     }
     in.show();
-    FrameRing::Reader out(ring);
+    wire::FrameRing::Reader out(ring);
     for (unsigned i = below(random, 5); i > 0 && taken < put; i--) {
-      const std::size_t step = FrameRing::Reader::step_of(length_of(taken));
+      const std::size_t step = wire::FrameRing::Reader::step_of(length_of(taken));
       const std::byte* row = out.four(length_of(taken), step);
       const std::span<const std::byte> f = out.front();
       if (row == nullptr) {

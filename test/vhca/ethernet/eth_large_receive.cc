@@ -35,7 +35,7 @@ struct Joining {
     record_store(q.record() + 8, be32{++posted});
   }
   void send(const Bytes& frame) const {
-    CU_ASSERT(r.far->send(frame) == Wire::Sent::taken);
+    CU_ASSERT(r.far->send(frame) == wire::Wire::Sent::taken);
     r.run();
   }
   // The bytes of the next completion.

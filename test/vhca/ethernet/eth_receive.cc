@@ -106,7 +106,7 @@ void who_does_not_receive_stops_no_sender() {
   constexpr uint64_t frames = 20'000;
   const Bytes frame = make_frame({.payload = 1000});
   uint64_t sent = 0;
-  while (sent < frames && r.far->send(frame) == Wire::Sent::taken)
+  while (sent < frames && r.far->send(frame) == wire::Wire::Sent::taken)
     if (++sent % 100 == 0) r.run();
   r.run();
   EQUAL(sent, frames);
@@ -122,7 +122,7 @@ void who_does_not_receive_stops_no_sender() {
 void a_recording_waits_for_receive_requests() {
   const std::string file = "/proc/self/fd/" + std::to_string(memfd_create("recording", 0));
   {
-    auto recorder = *make_wire("pcap::" + file);
+    auto recorder = *wire::make_wire("pcap::" + file);
     for (uint8_t i = 0; i < 3; i++) recorder->send(make_frame({.payload = i}));
   }
   Rig r(false, "pcap:" + file);
@@ -140,7 +140,7 @@ void a_recording_waits_for_receive_requests() {
 
 void a_recording_waits_until_the_ports_rules_stand() {
   const std::string file = "/proc/self/fd/" + std::to_string(memfd_create("recording", 0));
-  (*make_wire("pcap::" + file))->send(make_frame({}));
+  (*wire::make_wire("pcap::" + file))->send(make_frame({}));
   Rig r(false, "pcap:" + file);
   RawQueue q = r.queue(0);
   r.receive(q, r.room(0), 2048);
@@ -168,7 +168,7 @@ void a_recording_waits_until_the_ports_rules_stand() {
 void a_recording_goes_back_where_nobody_has_read_it() {
   const std::string file = "/proc/self/fd/" + std::to_string(memfd_create("recording", 0));
   {
-    auto recorder = *make_wire("pcap::" + file);
+    auto recorder = *wire::make_wire("pcap::" + file);
     for (uint8_t i = 0; i < 5; i++) recorder->send(make_frame({.payload = i}));
   }
   Rig r(false, "pcap:" + file);

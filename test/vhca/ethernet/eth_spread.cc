@@ -217,7 +217,7 @@ void ports_of_one_shape_are_told_apart() {
 // A row in which more queues take part than have a place in it at a time (Row::places).
 void queues_that_make_room_lose_nothing() {
   constexpr uint32_t all = 11, rounds = 5;
-  static_assert(all > Row::places);
+  static_assert(all > ethernet::Row::places);
   Rig r;
   std::array<RawQueue, all> q;
   for (uint32_t i = 0; i < all; i++) {

@@ -71,7 +71,7 @@ FlowSpec tunnel_rule(std::size_t at, uint32_t value, uint32_t mask, std::size_t 
   const be32 value_bytes{value << (32 - 8 * bytes)}, mask_bytes{mask << (32 - 8 * bytes)};
   std::memcpy(v.misc.data() + at, &value_bytes, bytes);
   std::memcpy(m.misc.data() + at, &mask_bytes, bytes);
-  use_buffer(rule, inner, v, m);
+  ethernet::use_buffer(rule, inner, v, m);
   return rule;
 }
 
@@ -88,22 +88,24 @@ void rules_look_into_tunnels() {
   const TunnelSpec vxlan{}, gre{.carrier = Carrier::gre}, six{.inner = {.ipv6 = true}},
       udp6{.inner = {.ipv6 = true, .tcp = false}};
   for (const Row& row :
-       {Row{tunnel_rule(match_place::vni, 0x123456, 0xffffff, 3), vxlan, {.id = 0x123457}},
-        Row{tunnel_rule(match_place::vni, 0x120000, 0xff0000, 3),
+       {Row{tunnel_rule(ethernet::match_place::vni, 0x123456, 0xffffff, 3),
+            vxlan,
+            {.id = 0x123457}},
+        Row{tunnel_rule(ethernet::match_place::vni, 0x120000, 0xff0000, 3),
             {.id = 0x12ffff},
             {.id = 0x13ffff}},
-        Row{tunnel_rule(match_place::vni, 0x123456, 0xffffff, 3), vxlan, gre},
-        Row{tunnel_rule(match_place::gre_key, 0x123456, 0xffffffff, 4), gre, vxlan},
-        Row{tunnel_rule(match_place::gre_key, 0x123456, 0xffffffff, 4),
+        Row{tunnel_rule(ethernet::match_place::vni, 0x123456, 0xffffff, 3), vxlan, gre},
+        Row{tunnel_rule(ethernet::match_place::gre_key, 0x123456, 0xffffffff, 4), gre, vxlan},
+        Row{tunnel_rule(ethernet::match_place::gre_key, 0x123456, 0xffffffff, 4),
             gre,
             {.carrier = Carrier::gre, .key = false}},
-        Row{tunnel_rule(match_place::gre_protocol, 0x6558, 0xffff, 2),
+        Row{tunnel_rule(ethernet::match_place::gre_protocol, 0x6558, 0xffff, 2),
             gre,
             {.carrier = Carrier::gre_ip}},
         Row{tunnel_rule(0, 0, 0, 1, tcp6), six, vxlan},
         Row{tunnel_rule(0, 0, 0, 1, tcp6), six, udp6}}) {
-    Steering steering;
-    Qp qp;
+    ethernet::Steering steering;
+    wq::Qp qp;
     CU_ASSERT(steering.add(&qp, row.rule).ok());
     EQUAL(steering.match(make_tunnel(row.yes)).size(), 1);
     EQUAL(steering.match(make_tunnel(row.no)).size(), 0);
@@ -115,7 +117,7 @@ void rules_look_into_tunnels() {
 struct Decapsulator {
   Rig r{false, "", "sw-steering"};
   RawQueue q = r.queue(0);
-  SoftSteering& soft = *r.hca->eth.soft;
+  ethernet::SoftSteering& soft = *r.hca->eth.soft;
   uint32_t posted = 0, rule = 0, tirn = 0, unwraps = 0;
 
   Decapsulator() {
@@ -124,15 +126,15 @@ struct Decapsulator {
     t.rqt = *create_rqt(*r.hca, {{ready_rq(r, q)}});
     t.own_unicast = true;
     tirn = *create_tir(*r.hca, t, &r.sink);
-    const IcmBlock block = *soft.icm.steering.alloc(4096);
+    const ethernet::IcmBlock block = *soft.icm.steering.alloc(4096);
     put_entry(reinterpret_cast<std::byte*>(block.va));
-    FlowTable* table = make_table(unwraps);
+    ethernet::FlowTable* table = make_table(unwraps);
     table->software = true;
     table->root = block.address;
     lead(unwraps);
   }
-  FlowTable* make_table(uint32_t& number) const {
-    FlowTable* table = soft.tables.create(number);
+  ethernet::FlowTable* make_table(uint32_t& number) const {
+    ethernet::FlowTable* table = soft.tables.create(number);
     table->number = number;
     table->end.table = table;
     return table;
@@ -145,7 +147,7 @@ struct Decapsulator {
   // and next, a table of one entry at the hit address, and the action.
   void put_entry(std::byte* entry) const {
     constexpr uint32_t receives = 2, do_not_care = 0x0f;
-    const uint64_t index = icm_end::address_of(IcmEnd::tir, tirn) >> 5 | 1;
+    const uint64_t index = ethernet::icm_end::address_of(ethernet::IcmEnd::tir, tirn) >> 5 | 1;
     std::memset(entry, 0, 64);
     const auto span = std::span(entry, 64);
     prm::cap_set(span, {0, 4}, receives);
@@ -213,7 +215,7 @@ void a_tunnel_is_taken_off_or_the_drop_is_told() {
 void a_way_that_is_lost_is_told() {
   Decapsulator d;
   uint32_t number = 0;
-  FlowTable* both = d.make_table(number);
+  ethernet::FlowTable* both = d.make_table(number);
   both->has_entry = true;
   both->entry.to = {{false, d.tirn}, {true, d.unwraps}};
   d.lead(number);

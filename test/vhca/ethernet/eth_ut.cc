@@ -193,7 +193,7 @@ constexpr Case general[] = {{"the general way does the same", the_general_way_do
 }  // namespace eth_ut
 
 KILIM_TEST_MAIN(eth) {
-  if (!dma::install()) return 2;
+  if (!memory::dma::install()) return 2;
   return kilim::test::run_tables(
       "vhca/ethernet/eth",
       {eth_ut::cases, eth_admits_cases(), eth_receive_cases(), eth_packets_cases(),

@@ -72,7 +72,7 @@ Trace run_traffic(bool straight, unsigned seed) {
     note_entries(q, t);
   }
   note_counts(r, t);
-  const InterfaceCounters c = interface_counters(*r.hca);
+  const hca::InterfaceCounters c = interface_counters(*r.hca);
   for (const CastCounters& all : {c.rx, c.tx})
     for (const CastCounters::Cast& one : {all.unicast, all.multicast, all.broadcast})
       t.counts.insert(t.counts.end(), {one.packets, one.bytes});
@@ -109,10 +109,10 @@ void ipv4_frames_are_described_as_all_are() {
   for (int i = 0; i < 20000; i++) {
     const Bytes f = any_frame(random);
     prm::Cqe full{};
-    const FrameWords quick = describe_ipv4(f);
+    const ethernet::FrameWords quick = ethernet::describe_ipv4(f);
     if (quick.ok == 0) continue;
     common++;
-    describe_frame(f, false, full);
+    ethernet::describe_frame(f, false, full);
     EQUAL_FATAL(quick.ok, full.hds_ip_ext);
     EQUAL_FATAL(quick.type, full.l4_hdr_type_etc);
   }
@@ -126,8 +126,8 @@ void frames_of_one_shape_differ_where_it_does_not_matter() {
   unsigned alike = 0, other = 0;
   for (int i = 0; i < 20000; i++) {
     const Bytes f = any_frame(random);
-    const FrameShape shape = shape_of_ipv4(f);
-    SameShape before;
+    const ethernet::FrameShape shape = ethernet::shape_of_ipv4(f);
+    ethernet::SameShape before;
     before.remember(f, shape);
     EQUAL_FATAL(before.is_that_of(f), shape.covered != 0 && shape.has_sum == 0);
     Bytes g = f;
@@ -143,7 +143,7 @@ void frames_of_one_shape_differ_where_it_does_not_matter() {
     EQUAL_FATAL(g.size(), f.size());
     EQUAL_FATAL(std::memcmp(f.data(), g.data(), 14), 0);
     EQUAL_FATAL(f[23], g[23]);
-    const FrameWords all = describe_ipv4(g);
+    const ethernet::FrameWords all = ethernet::describe_ipv4(g);
     EQUAL_FATAL(all.ok, sums_of_ipv4(g.data(), before.shape()));
     EQUAL_FATAL(all.type, before.shape().type);
   }
@@ -235,12 +235,12 @@ void the_last_key_is_forgotten_when_it_goes() {
 // where it is full: what comes out is what went in.
 void a_ring_of_frames_keeps_them_whole() {
   Random random(3);
-  FrameRing ring;
+  wire::FrameRing ring;
   std::vector<std::byte> expected(9022);
   uint64_t put = 0, taken = 0, full = 0, walked = 0;
   const auto length_of = [](uint64_t n) { return static_cast<uint32_t>(14 + n * 7919 % 9009); };
   while (taken < 3000) {
-    FrameRing::Writer in(ring);
+    wire::FrameRing::Writer in(ring);
     const uint64_t kept_from = in.mark();
     walked = put;
     for (unsigned i = below(random, 12); i > 0; i--) {
@@ -261,7 +261,7 @@ void a_ring_of_frames_keeps_them_whole() {
     in.each_since(kept_from, is_next);
     EQUAL_FATAL(walked, put);
     in.show();
-    FrameRing::Reader out(ring);
+    wire::FrameRing::Reader out(ring);
     const uint64_t taken_from = out.mark();
     walked = taken;
     for (unsigned i = below(random, 8); i > 0 && taken < put; i--) {

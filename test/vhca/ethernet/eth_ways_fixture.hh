@@ -88,7 +88,7 @@ inline void note_entries(RawQueue& q, Trace& t) {
 
 inline void note_counts(const Rig& r, Trace& t) {
   const PortCounters p = eth_port_counters(r.hca->eth, 1);
-  const WireCounters& w = r.hca->eth.ports[0].wire->counters();
+  const wire::WireCounters& w = r.hca->eth.ports[0].wire->counters();
   const Journal& j = *r.hca->context.journal;
   t.counts = {p.rx_packets, p.rx_bytes, p.rx_no_rule, p.rx_out_of_buffer, p.rx_too_long,
               p.tx_packets, p.tx_bytes, p.tx_drops,   w.rx_frames,        w.rx_bytes,

@@ -17,7 +17,7 @@ namespace kernel_rule_ut {
 namespace {
 
 using kilim::test::Bytes;
-using From = FrameMatch::From;
+using From = wire::FrameMatch::From;
 using Random = std::mt19937;
 
 unsigned below(Random& r, unsigned n) {
@@ -42,7 +42,7 @@ struct Headers {
 };
 
 // The bytes that a comparison is about; none: they are not there.
-Bytes loaded(const FrameMatch::Compare& c, const Bytes& f) {
+Bytes loaded(const wire::FrameMatch::Compare& c, const Bytes& f) {
   const Headers h(f);
   if (c.from == From::fragment) return h.ipv6 ? Bytes{std::byte{0}} : Bytes{};
   std::size_t at = c.at;
@@ -57,7 +57,7 @@ Bytes loaded(const FrameMatch::Compare& c, const Bytes& f) {
   return {from, from + c.bytes};
 }
 
-bool is_true(const FrameMatch::Compare& c, const Bytes& f) {
+bool is_true(const wire::FrameMatch::Compare& c, const Bytes& f) {
   const Bytes bytes = loaded(c, f);
   if (bytes.empty()) return false;
   bool same = true;
@@ -66,10 +66,10 @@ bool is_true(const FrameMatch::Compare& c, const Bytes& f) {
   return same != c.differs;
 }
 
-bool is_taken(const KernelRule& rule, const Bytes& f) {
-  return std::any_of(rule.matches.begin(), rule.matches.end(), [&f](const FrameMatch& m) {
+bool is_taken(const ethernet::KernelRule& rule, const Bytes& f) {
+  return std::any_of(rule.matches.begin(), rule.matches.end(), [&f](const wire::FrameMatch& m) {
     return std::all_of(m.compares.begin(), m.compares.end(),
-                       [&f](const FrameMatch::Compare& c) { return is_true(c, f); });
+                       [&f](const wire::FrameMatch::Compare& c) { return is_true(c, f); });
   });
 }
 
@@ -120,7 +120,7 @@ FlowSpec any_rule(Random& r, const Bytes& f) {
   if (below(r, 2) == 0) s.buffer_mask[18] |= 0x1e;  // ip_version
   if (below(r, 2) == 0) s.buffer_mask[16] = 0xff;   // ip_protocol
   s.buffer_mask[26] &= 0xf0;                        // ipv4_ihl
-  s.buffer = outer_headers(f);
+  s.buffer = ethernet::outer_headers(f);
   for (std::size_t i = 0; i < s.buffer.size(); i++) s.buffer[i] &= s.buffer_mask[i];
   return s;
 }
@@ -131,7 +131,7 @@ void a_kernel_loses_what_a_rule_takes_and_nothing_else() {
   for (int i = 0; i < 20000; i++) {
     const Bytes f = any_packet(r);
     const FlowSpec spec = any_rule(r, f);
-    const KernelRule rule = kernel_rule_of(spec);
+    const ethernet::KernelRule rule = ethernet::kernel_rule_of(spec);
     if (rule.why != nullptr) {
       unsaid++;
       continue;
@@ -162,7 +162,7 @@ void a_rule_of_verbs_is_said_too() {
   port.ports_mask.dst = 0xffff;
   Bytes f = make_frame({});
   put16(f, l4_of({}) + 2, 80);
-  const KernelRule rule = kernel_rule_of(port);
+  const ethernet::KernelRule rule = ethernet::kernel_rule_of(port);
   EQUAL(rule.why, nullptr);
   CU_ASSERT(is_taken(rule, f));
   put16(f, l4_of({}) + 2, 81);
@@ -173,11 +173,11 @@ void a_rule_of_verbs_is_said_too() {
   groups.type = FlowSpec::Type::mc_default;
   nothing.has_eth = true;
   for (const FlowSpec& s : {everything, nothing}) {
-    CU_ASSERT(is_taken(kernel_rule_of(s), f));
-    EQUAL(kernel_rule_of(s).why, nullptr);
+    CU_ASSERT(is_taken(ethernet::kernel_rule_of(s), f));
+    EQUAL(ethernet::kernel_rule_of(s).why, nullptr);
   }
-  CU_ASSERT(!is_taken(kernel_rule_of(groups), f));
-  CU_ASSERT(is_taken(kernel_rule_of(groups), make_frame({.dst_first = 1})));
+  CU_ASSERT(!is_taken(ethernet::kernel_rule_of(groups), f));
+  CU_ASSERT(is_taken(ethernet::kernel_rule_of(groups), make_frame({.dst_first = 1})));
 }
 
 // Half of a rule would take other frames than the rule.
@@ -189,7 +189,7 @@ void a_rule_that_cannot_be_said_is_not_said_at_all() {
   part.buffer_mask[18] = 0x10;     // a bit of ip_version
   missing.buffer_mask[20] = 0xff;  // TCP's source port is 0, or there is none
   for (const FlowSpec& s : {tunnel, part, missing}) {
-    const KernelRule rule = kernel_rule_of(s);
+    const ethernet::KernelRule rule = ethernet::kernel_rule_of(s);
     CU_ASSERT(rule.why != nullptr);
     CU_ASSERT(rule.matches.empty());
   }

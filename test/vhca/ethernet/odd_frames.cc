@@ -179,12 +179,12 @@ void frames_of_one_kind_are_alike_to_rules_that_look_so_far() {
   for (const Pair& p : kinds_of_rules()) {
     Steering s;
     CU_ASSERT(s.add(&a, p.buffer).ok());
-    if (s.reach() == Reach::all) continue;
+    if (s.reach() == ethernet::Reach::all) continue;
     for (const OddFrame& f : frames)
       for (const OddFrame& g : frames) {
-        const uint32_t kind = frame_kind(f.frame);
+        const uint32_t kind = ethernet::frame_kind(f.frame);
         const bool same = std::equal(f.frame.begin(), f.frame.begin() + 14, g.frame.begin());
-        if (!same || kind == 0 || kind != frame_kind(g.frame)) continue;
+        if (!same || kind == 0 || kind != ethernet::frame_kind(g.frame)) continue;
         const bool first = !s.match(f.frame).empty(), second = !s.match(g.frame).empty();
         if (first != second) say(f, p, g.name.c_str());
         EQUAL(first, second);
@@ -204,13 +204,13 @@ void rules_look_no_further_than_their_masks() {
   for (const Pair& p : kinds_of_rules()) {
     if (p.by_specs) EQUAL(reach(p.specs), reach(p.buffer));
   }
-  EQUAL(reach(Pair("", nullptr).type(0x0800).tag(1, 0xfff).buffer), Reach::link);
-  EQUAL(reach(Pair("", nullptr).ip(4).ports(17, {}, {}).buffer), Reach::kind);
-  EQUAL(reach(Pair("", nullptr).ip(4).ports(17, {}, {0, 1}).buffer), Reach::all);
+  EQUAL(reach(Pair("", nullptr).type(0x0800).tag(1, 0xfff).buffer), ethernet::Reach::link);
+  EQUAL(reach(Pair("", nullptr).ip(4).ports(17, {}, {}).buffer), ethernet::Reach::kind);
+  EQUAL(reach(Pair("", nullptr).ip(4).ports(17, {}, {0, 1}).buffer), ethernet::Reach::all);
   FlowSpec counts = Pair("", nullptr).type(0x0800).buffer;
   FlowCount count;
   counts.count = &count;
-  EQUAL(reach(counts), Reach::all);
+  EQUAL(reach(counts), ethernet::Reach::all);
 }
 
 constexpr Case of_odd_frames[] = {

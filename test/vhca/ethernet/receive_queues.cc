@@ -50,9 +50,9 @@ const Vector vectors[] = {
 };
 
 void published_values_come_out() {
-  auto tir = std::make_unique<Tir>();
+  auto tir = std::make_unique<ethernet::Tir>();
   std::copy(std::begin(verification_key), std::end(verification_key), tir->spec.key.begin());
-  tir->toeplitz = Toeplitz(tir->spec.key);
+  tir->toeplitz = ethernet::Toeplitz(tir->spec.key);
   for (const Vector& v : vectors) {
     const FrameSpec s{.ipv6 = v.src.size() == 16};
     Bytes f = make_frame(s);
@@ -82,9 +82,9 @@ void every_input_hashes_as_bit_by_bit() {
   for (int round = 0; round < 200; round++) {
     std::array<uint8_t, toeplitz_key_bytes> key;
     for (uint8_t& byte : key) byte = dice();
-    std::vector<uint8_t> input(dice() % (Toeplitz::longest_input + 1));
+    std::vector<uint8_t> input(dice() % (ethernet::Toeplitz::longest_input + 1));
     for (uint8_t& byte : input) byte = dice();
-    EQUAL(Toeplitz(key).hash(std::as_bytes(std::span(input))), slow_toeplitz(key, input));
+    EQUAL(ethernet::Toeplitz(key).hash(std::as_bytes(std::span(input))), slow_toeplitz(key, input));
   }
 }
 
@@ -92,7 +92,7 @@ void every_input_hashes_as_bit_by_bit() {
 void published_values_of_four(bool with_products, std::size_t step) {
   std::array<uint8_t, toeplitz_key_bytes> key;
   std::copy(std::begin(verification_key), std::end(verification_key), key.begin());
-  const Toeplitz t(key, with_products);
+  const ethernet::Toeplitz t(key, with_products);
   for (std::size_t first : {0u, 1u}) {
     Bytes inputs(3 * step + 16);
     for (std::size_t i = 0; i < 4; i++) {
@@ -129,7 +129,7 @@ void four_inputs_hash_as_bit_by_bit() {
       for (uint8_t& byte : inputs) byte = static_cast<uint8_t>(random());
       std::array<uint32_t, 4> values, raw;
       const bool ports = round % 2 == 0;
-      Toeplitz(key, with_products)
+      ethernet::Toeplitz(key, with_products)
           .hash_four({std::as_bytes(std::span(inputs)).data(), step, ports}, values, raw);
       for (std::size_t i = 0; i < 4; i++) {
         const auto input = std::span(inputs).subspan(i * step, ports ? 12 : 8);
@@ -333,7 +333,7 @@ void headers_lie_where_the_manual_says() {
   const FrameSpec four{.tags = 1, .tcp_flags = 0x12};
   Bytes f = make_frame(four);
   put16(f, 14, 0xb123);
-  MatchParam m = outer_headers(f);
+  MatchParam m = ethernet::outer_headers(f);
   auto word = [&m](std::size_t at) { return unsigned{m[at]} << 8 | m[at + 1]; };
   CU_ASSERT(std::memcmp(m.data(), f.data() + 6, 6) == 0);
   CU_ASSERT(std::memcmp(m.data() + 8, f.data(), 6) == 0);
@@ -350,7 +350,7 @@ void headers_lie_where_the_manual_says() {
   CU_ASSERT(std::memcmp(m.data() + 60, f.data() + l3_of(four) + 16, 4) == 0);
   const FrameSpec six{.ipv6 = true, .tcp = false};
   f = make_frame(six);
-  m = outer_headers(f);
+  m = ethernet::outer_headers(f);
   EQUAL(word(6), 0x86dd);
   EQUAL(word(14), 0);
   EQUAL(m[16], 17);
@@ -360,7 +360,7 @@ void headers_lie_where_the_manual_says() {
   EQUAL(word(30), get16(f, l4_of(six) + 2));
   CU_ASSERT(std::memcmp(m.data() + 32, f.data() + l3_of(six) + 8, 32) == 0);
   f = make_frame({.tcp = false, .fragment = 0x2000});
-  EQUAL(outer_headers(f)[18], 0x20 | 4 << 1);
+  EQUAL(ethernet::outer_headers(f)[18], 0x20 | 4 << 1);
 }
 
 void rules_by_buffer_take_what_their_mask_names() {

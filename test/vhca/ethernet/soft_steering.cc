@@ -86,7 +86,8 @@ void a_chain_without_an_end_ends() {
   FlowTable* both = bench.make(false, false);
   both->has_entry = true;
   both->entry.to = {{true, first}, {true, first}};
-  bench.put(0, entry_of(receives).hit(icm_end::address_of(IcmEnd::table, both->number), 1));
+  bench.put(0,
+            entry_of(receives).hit(ethernet::icm_end::address_of(IcmEnd::table, both->number), 1));
   CU_ASSERT(bench.walk(f).empty());
 }
 
@@ -95,11 +96,11 @@ void what_is_not_there_is_no_way() {
   const Bytes f = make_frame({});
   const uint64_t nowhere[] = {0,
                               bench.at(64),
-                              Icm::rewrite_start,
-                              icm_end::start,
-                              icm_end::address_of(IcmEnd::tir, 0x55),
-                              icm_end::address_of(IcmEnd::table, 0x55),
-                              icm_end::address_of(IcmEnd::sampler, 0x55),
+                              ethernet::Icm::rewrite_start,
+                              ethernet::icm_end::start,
+                              ethernet::icm_end::address_of(IcmEnd::tir, 0x55),
+                              ethernet::icm_end::address_of(IcmEnd::table, 0x55),
+                              ethernet::icm_end::address_of(IcmEnd::sampler, 0x55),
                               allow};
   for (const uint64_t address : nowhere) {
     bench.put(0, entry_of(receives).hit(address, 1));
@@ -217,9 +218,9 @@ void destinations_do_not_see_what_others_do() {
   both->has_entry = true;
   both->entry.to = {{true, pops->number}, {false, bench.tirn}, {true, pops->number}};
   FlowTable* root = bench.make(false, true);
-  bench.put(
-      0,
-      entry_of(receives).set(0xa1, 3, 4).hit(icm_end::address_of(IcmEnd::table, both->number), 1));
+  bench.put(0, entry_of(receives)
+                   .set(0xa1, 3, 4)
+                   .hit(ethernet::icm_end::address_of(IcmEnd::table, both->number), 1));
   EQUAL(root->root, bench.at(0));
   std::size_t once = 0, none = 0;
   for (const Arrival& a : bench.walk(twice)) {
@@ -240,13 +241,13 @@ void a_sampler_takes_one_of_so_many() {
   samples->has_entry = true;
   samples->entry.to = {{false, bench.tirn}};
   uint32_t number = 0;
-  FlowSampler* sampler = bench.soft->samplers.create(number);
+  ethernet::FlowSampler* sampler = bench.soft->samplers.create(number);
   sampler->ratio = 4;
   sampler->sample = samples->number;
   sampler->otherwise = nothing;
   FlowTable* root = bench.make(false, true);
   root->root = bench.at(1);
-  bench.put(1, entry_of(receives).hit(icm_end::address_of(IcmEnd::sampler, number), 1));
+  bench.put(1, entry_of(receives).hit(ethernet::icm_end::address_of(IcmEnd::sampler, number), 1));
   std::size_t taken = 0;
   for (int i = 0; i < 40; i++) taken += bench.walk(f).size();
   EQUAL(taken, 10);
@@ -254,7 +255,7 @@ void a_sampler_takes_one_of_so_many() {
 }
 
 void memory_is_given_out_in_aligned_blocks() {
-  IcmArea area(uint64_t{1} << 36, 16);
+  ethernet::IcmArea area(uint64_t{1} << 36, 16);
   std::vector<IcmBlock> blocks;
   EQUAL(area.alloc(0).error().code, EINVAL);
   EQUAL(area.alloc(65537).error().code, EINVAL);

@@ -17,10 +17,10 @@
 
 namespace kilim::test {
 
-using vhca::Arrival;
-using vhca::FlowTable;
-using vhca::IcmBlock;
-using vhca::IcmEnd;
+using vhca::ethernet::Arrival;
+using vhca::ethernet::FlowTable;
+using vhca::ethernet::IcmBlock;
+using vhca::ethernet::IcmEnd;
 
 inline constexpr uint8_t l2_src_d = 0x1c, do_not_care = 0x0f, tuple_d = 0x20;
 inline constexpr std::size_t entry_bytes = 64;
@@ -65,12 +65,13 @@ inline Entry missing(unsigned type, uint64_t address) {
 }
 
 struct Bench {
-  vhca::ObjectTable<vhca::Tir> tirs{0x80, 16};
-  vhca::FlowCounters counters;
-  std::unique_ptr<vhca::SoftSteering> soft = std::make_unique<vhca::SoftSteering>(tirs, counters);
+  vhca::ObjectTable<vhca::ethernet::Tir> tirs{0x80, 16};
+  vhca::ethernet::FlowCounters counters;
+  std::unique_ptr<vhca::ethernet::SoftSteering> soft =
+      std::make_unique<vhca::ethernet::SoftSteering>(tirs, counters);
   IcmBlock entries = *soft->icm.steering.alloc(4096);
   uint32_t tirn = 0, counter = 0, table = 0;
-  vhca::Tir* tir = tirs.create(tirn);
+  vhca::ethernet::Tir* tir = tirs.create(tirn);
   vhca::FlowCount* count = counters.create(counter);
 
   explicit Bench(bool egress = false) {
@@ -81,7 +82,7 @@ struct Bench {
   FlowTable* make(bool egress, bool software) {
     FlowTable* t = soft->tables.create(table);
     t->number = table;
-    t->type = egress ? vhca::TableType::nic_tx : vhca::TableType::nic_rx;
+    t->type = egress ? vhca::ethernet::TableType::nic_tx : vhca::ethernet::TableType::nic_rx;
     t->software = software;
     t->root = at(0);
     return t;
@@ -95,13 +96,15 @@ struct Bench {
   }
   std::span<const Arrival> walk(const Bytes& f, uint32_t tag = 0) {
     const FlowTable& t = *soft->tables.at(table);
-    const bool egress = t.type == vhca::TableType::nic_tx;
+    const bool egress = t.type == vhca::ethernet::TableType::nic_tx;
     soft->begin(egress);
     const auto got = soft->walk(t, {nullptr, tag}, 0x77, f);
     soft->count(egress);
     return got;
   }
-  [[nodiscard]] uint64_t to_tir() const { return vhca::icm_end::address_of(IcmEnd::tir, tirn); }
+  [[nodiscard]] uint64_t to_tir() const {
+    return vhca::ethernet::icm_end::address_of(IcmEnd::tir, tirn);
+  }
   // Once, at this TIR, as these bytes.
   bool comes(const Bytes& f, const Bytes& as, uint32_t tag = 0) {
     const auto got = walk(f);
@@ -118,7 +121,7 @@ inline Bytes with_tag(const Bytes& f) {
   return tagged;
 }
 
-inline constexpr uint64_t drop = vhca::icm_end::address_of(IcmEnd::drop),
-                          allow = vhca::icm_end::address_of(IcmEnd::allow);
+inline constexpr uint64_t drop = vhca::ethernet::icm_end::address_of(IcmEnd::drop),
+                          allow = vhca::ethernet::icm_end::address_of(IcmEnd::allow);
 
 }  // namespace kilim::test

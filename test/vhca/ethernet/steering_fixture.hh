@@ -15,15 +15,15 @@
 namespace kilim::test {
 
 using vhca::FlowSpec;
-using vhca::Qp;
-using vhca::Steering;
+using vhca::ethernet::Steering;
+using vhca::wq::Qp;
 
 inline Qp a, b, c;
 
 // Whether exactly these queues get the frame.
 inline bool goes_to(Steering& s, const Bytes& f, std::initializer_list<Qp*> want) {
   std::vector<Qp*> got;
-  for (const vhca::FlowTarget& t : s.match(f)) got.push_back(t.qp);
+  for (const vhca::ethernet::FlowTarget& t : s.match(f)) got.push_back(t.qp);
   return got.size() == want.size() && std::is_permutation(got.begin(), got.end(), want.begin());
 }
 

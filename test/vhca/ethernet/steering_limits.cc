@@ -19,7 +19,8 @@ namespace {
 using test::Bytes;
 
 constexpr std::size_t longest = 2048;  // what Bench makes room for
-constexpr std::string_view much = ste_end::too_many, little = ste_end::too_short;
+constexpr std::string_view much = ethernet::ste_end::too_many,
+                           little = ethernet::ste_end::too_short;
 
 // A table whose entries put headers in front of what leaves, one after the other.
 struct Front : Bench {
@@ -107,7 +108,7 @@ void a_copy_holds_the_longest_frame() {
 }
 
 // A firmware's table whose entry leads so many times to that place.
-FlowTable* many(Bench& b, std::size_t times, FlowEntry::To to) {
+FlowTable* many(Bench& b, std::size_t times, ethernet::FlowEntry::To to) {
   FlowTable* t = b.make(false, false);
   t->has_entry = true;
   t->entry.to.assign(times, to);
@@ -189,7 +190,7 @@ void a_tunnel_without_a_frame_in_it_stays() {
     const TunnelSpec spec{.carrier = carrier};
     CU_ASSERT(bench.comes(wrap(spec, Bytes(14)), Bytes(14)));
     CU_ASSERT(bench.walk(wrap(spec, Bytes(13))).empty());
-    CU_ASSERT(bench.soft->lost() == std::string_view(ste_end::no_tunnel));
+    CU_ASSERT(bench.soft->lost() == std::string_view(ethernet::ste_end::no_tunnel));
   }
 }
 

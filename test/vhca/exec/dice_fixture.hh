@@ -114,7 +114,7 @@ class Dice {
   // The truth about the keys, which a refused change did not become.
   void learn(Side& side) {
     for (uint32_t k = 0; k < keys.size(); k++) {
-      const Mkey& m = side.key(Side::bound + k);
+      const tpt::Mkey& m = side.key(Side::bound + k);
       keys[k] = {m.tag(), m.free, m.start, m.len, {}};
       for (uint32_t i = 0; i < m.used; i++) keys[k].bytes[i] = m.list[i].byte_count.host();
     }

@@ -54,7 +54,7 @@ std::string_view who_knows(unsigned opcode) {
 void each_service_knows_its_opcodes() {
   for (const Service& s : services) {
     for (unsigned opcode = 0; opcode < 256; opcode++) {
-      const OpcodeRow* row = opcode_row(s.type, static_cast<uint8_t>(opcode));
+      const exec::OpcodeRow* row = exec::opcode_row(s.type, static_cast<uint8_t>(opcode));
       const bool wanted = who_knows(opcode).find(s.letter) != std::string_view::npos;
       if ((row != nullptr) != wanted) std::printf("\n    %c, opcode 0x%02x\n", s.letter, opcode);
       EQUAL(row != nullptr, wanted);
@@ -65,7 +65,7 @@ void each_service_knows_its_opcodes() {
 
 void seven_opcodes_have_a_straight_way() {
   for (unsigned opcode = 0; opcode < 256; opcode++) {
-    const OpcodeRow* row = opcode_row(QpType::rc, static_cast<uint8_t>(opcode));
+    const exec::OpcodeRow* row = exec::opcode_row(QpType::rc, static_cast<uint8_t>(opcode));
     if (row == nullptr) continue;
     constexpr Opcode straight[] = {Opcode::send,       Opcode::rdma_write, Opcode::rdma_read,
                                    Opcode::atomic_cs,  Opcode::atomic_fa,  Opcode::umr,
@@ -108,9 +108,9 @@ void an_unknown_opcode_fails_its_queue() {
 // WQE that has changed meanwhile may name anything.
 void a_late_wqe_of_an_unknown_opcode_is_malformed() {
   Rig rig;
-  Engine& e = *rig.hca;
-  Qp& qp = *e.qps.at(rig.a.qpn.value());
-  SendWqe wqe;
+  exec::Engine& e = *rig.hca;
+  wq::Qp& qp = *e.qps.at(rig.a.qpn.value());
+  wq::SendWqe wqe;
   for (const unsigned opcode : {0x1fu, 0x3fu, 0x40u, 0xffu}) {
     wqe.opcode = static_cast<uint8_t>(opcode);
     const Verdict v = e.roce.execute(e.roce.engine, qp, wqe);

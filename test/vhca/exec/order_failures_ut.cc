@@ -139,7 +139,7 @@ void a_reset_forgets_what_is_late() {
   r.put(r.bind('b'));
   r.rig().a.ring(r.rig().uar);
   (void)r.rig().hca->run();
-  const Qp& qp = *r.rig().hca->qps.at(r.rig().a.qpn.value());
+  const wq::Qp& qp = *r.rig().hca->qps.at(r.rig().a.qpn.value());
   CU_ASSERT(!qp.weak->empty());
   EQUAL(r.rig().to_state(r.rig().a, QpState::reset), 0);
   CU_ASSERT(qp.weak->empty());
@@ -176,7 +176,7 @@ void a_dead_adapter_flushes_what_is_late() {
     }
     r.rig().a.ring(r.rig().uar);
     (void)r.rig().hca->run(3);
-    die(*r.rig().hca);
+    hca::die(*r.rig().hca);
     const std::vector<Completion> done = r.settle();
     CU_ASSERT(done.size() == 10 && in_order(done));
   });

@@ -28,12 +28,12 @@ class OrderRig {
     if (way == Way::loopback) {
       RigShape shape;
       shape.order = order;
-      shape.lint = LintMode::off;  // what is unfenced here is meant
+      shape.lint = lint::LintMode::off;  // what is unfenced here is meant
       alone_ = std::make_unique<Rig>(shape);
     } else {
       LinkShape shape;
       shape.order = order;
-      shape.lint = LintMode::off;
+      shape.lint = lint::LintMode::off;
       pair_ = std::make_unique<WireRig>(shape);
     }
     lkey = rig().reg(memory_, rw_access).lkey.value();

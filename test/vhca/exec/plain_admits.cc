@@ -27,11 +27,11 @@ Wqe request(Side& s, Opcode op) {
   return w.data(s.src.at(0), 8, s.keys[Side::whole_src]);
 }
 
-using Spoil = void (*)(Qp& mine, Qp& peer);
+using Spoil = void (*)(wq::Qp& mine, wq::Qp& peer);
 
 Outcome outcome(Opcode op, Spoil spoil, bool general) {
   Side s(41, general);
-  Hca& h = *s.rig.hca;
+  hca::Hca& h = *s.rig.hca;
   std::memset(s.dst.data() + 64, 0, 8);
   spoil(*h.qps.at(s.rig.a.qpn.value()), *h.qps.at(s.rig.b.qpn.value()));
   const Completion done = s.rig.run_one(s.rig.a, request(s, op));
@@ -51,20 +51,20 @@ struct AdmitRow {
 
 // clang-format off
 constexpr AdmitRow admit_rows[] = {
-    {"a WRITE as it is", Opcode::rdma_write, false, [](Qp&, Qp&) {}},
-    {"a READ as it is", Opcode::rdma_read, false, [](Qp&, Qp&) {}},
-    {"an addition as it is", Opcode::atomic_fa, false, [](Qp&, Qp&) {}},
-    {"a comparison as it is", Opcode::atomic_cs, false, [](Qp&, Qp&) {}},
-    {"a WRITE to who takes none", Opcode::rdma_write, true, [](Qp&, Qp& p) { p.attr.access &= ~access::remote_write; }},
-    {"a READ of who answers none", Opcode::rdma_read, true, [](Qp&, Qp& p) { p.attr.access &= ~access::remote_read; }},
-    {"an addition at who does none", Opcode::atomic_fa, true, [](Qp&, Qp& p) { p.attr.access &= ~access::remote_atomic; }},
-    {"a comparison at who does none", Opcode::atomic_cs, true, [](Qp&, Qp& p) { p.attr.access &= ~access::remote_atomic; }},
-    {"a READ of who keeps no answers", Opcode::rdma_read, true, [](Qp&, Qp& p) { p.attr.max_dest_rd_atomic = 0; }},
-    {"an addition at who keeps no answers", Opcode::atomic_fa, true, [](Qp&, Qp& p) { p.attr.max_dest_rd_atomic = 0; }},
-    {"a READ by who waits for no answers", Opcode::rdma_read, false, [](Qp& m, Qp&) { m.attr.max_rd_atomic = 0; }},
-    {"an addition by who waits for no answers", Opcode::atomic_fa, false, [](Qp& m, Qp&) { m.attr.max_rd_atomic = 0; }},
-    {"a WRITE longer than a message", Opcode::rdma_write, true, [](Qp& m, Qp&) { m.spec.max_message = 7; }},
-    {"an addition longer than a message", Opcode::atomic_fa, true, [](Qp& m, Qp&) { m.spec.max_message = 7; }},
+    {"a WRITE as it is", Opcode::rdma_write, false, [](wq::Qp&, wq::Qp&) {}},
+    {"a READ as it is", Opcode::rdma_read, false, [](wq::Qp&, wq::Qp&) {}},
+    {"an addition as it is", Opcode::atomic_fa, false, [](wq::Qp&, wq::Qp&) {}},
+    {"a comparison as it is", Opcode::atomic_cs, false, [](wq::Qp&, wq::Qp&) {}},
+    {"a WRITE to who takes none", Opcode::rdma_write, true, [](wq::Qp&, wq::Qp& p) { p.attr.access &= ~access::remote_write; }},
+    {"a READ of who answers none", Opcode::rdma_read, true, [](wq::Qp&, wq::Qp& p) { p.attr.access &= ~access::remote_read; }},
+    {"an addition at who does none", Opcode::atomic_fa, true, [](wq::Qp&, wq::Qp& p) { p.attr.access &= ~access::remote_atomic; }},
+    {"a comparison at who does none", Opcode::atomic_cs, true, [](wq::Qp&, wq::Qp& p) { p.attr.access &= ~access::remote_atomic; }},
+    {"a READ of who keeps no answers", Opcode::rdma_read, true, [](wq::Qp&, wq::Qp& p) { p.attr.max_dest_rd_atomic = 0; }},
+    {"an addition at who keeps no answers", Opcode::atomic_fa, true, [](wq::Qp&, wq::Qp& p) { p.attr.max_dest_rd_atomic = 0; }},
+    {"a READ by who waits for no answers", Opcode::rdma_read, false, [](wq::Qp& m, wq::Qp&) { m.attr.max_rd_atomic = 0; }},
+    {"an addition by who waits for no answers", Opcode::atomic_fa, false, [](wq::Qp& m, wq::Qp&) { m.attr.max_rd_atomic = 0; }},
+    {"a WRITE longer than a message", Opcode::rdma_write, true, [](wq::Qp& m, wq::Qp&) { m.spec.max_message = 7; }},
+    {"an addition longer than a message", Opcode::atomic_fa, true, [](wq::Qp& m, wq::Qp&) { m.spec.max_message = 7; }},
 };
 // clang-format on
 

@@ -18,7 +18,7 @@ inline RigShape shape_of(uint64_t seed, uint64_t fatal_at) {
   s.cq_entries = 64;
   s.seed = seed;
   s.fatal_at = fatal_at;
-  s.lint = LintMode::off;
+  s.lint = lint::LintMode::off;
   s.order = {};
   return s;
 }
@@ -46,8 +46,9 @@ struct Side {
     for (std::size_t i = 0; i < region_bytes; i++) src.data()[i] = static_cast<std::byte>(r());
     keys = {rig.reg(src, rw_access).lkey.value(), rig.reg(dst, rw_access).lkey.value(),
             rig.reg(src, access::remote_read).lkey.value(), rig.make_key(4)};
-    const MrSpec strange{*alloc_pd(*rig.hca), src.va(), region_bytes, Iova{src.at(0)}, rw_access};
-    keys[foreign] = reg_mr(*rig.hca, strange)->lkey.value();
+    const MrSpec strange{*hca::alloc_pd(*rig.hca), src.va(), region_bytes, Iova{src.at(0)},
+                         rw_access};
+    keys[foreign] = hca::reg_mr(*rig.hca, strange)->lkey.value();
     keys[half] = rig.reg(dst.va(), region_bytes / 2, rw_access).lkey.value();
     keys[list_memory] = rig.reg(lists, rw_access).lkey.value();
     for (uint32_t i = 0; i < capacities.size(); i++) keys[bound + i] = rig.make_key(capacities[i]);
@@ -57,7 +58,7 @@ struct Side {
   }
   // How the requests of the last turn went.
   [[nodiscard]] uint64_t work() { return rig.hca->work_since_clock; }
-  [[nodiscard]] const Mkey& key(uint32_t place) { return *rig.hca->keys.at(keys[place] >> 8); }
+  [[nodiscard]] const tpt::Mkey& key(uint32_t place) { return *rig.hca->keys.at(keys[place] >> 8); }
   // Where a direct key's memory is; offsets are addresses of the others.
   [[nodiscard]] uint64_t address_of(uint32_t place, uint64_t offset) const {
     if (place == fixed || place >= bound) return offset;

@@ -48,7 +48,7 @@ void expect_read(Side& s, const LongList& l, uint64_t offset, uint32_t n) {
   Wqe write(Opcode::rdma_write);
   write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(offset, n, l.key);
   const uint64_t work = work_of(s, write);
-  if (n <= 1000) EQUAL(work, plain_work);
+  if (n <= 1000) EQUAL(work, exec::plain_work);
   bool same = true;
   for (uint32_t i = 0; i < n; i++) same = same && s.dst.data()[i] == l.at(offset + i);
   CU_ASSERT(same);
@@ -75,7 +75,7 @@ void long_lists_at_both_ends() {
     write.raddr(5, to.key).data(0, n, from.key);
     EQUAL(s.rig.run_one(s.rig.a, write).op, CqeOpcode::req);
     read.raddr(0, from.key).data(5, n, to.key);
-    CU_ASSERT(work_of(s, read) < general_work + n + 2000 * 128);
+    CU_ASSERT(work_of(s, read) < exec::general_work + n + 2000 * 128);
     bool same = true;
     for (uint32_t i = 0; i < n; i++) same = same && to.at(5 + i) == from.at(i);
     CU_ASSERT(same);

@@ -20,7 +20,7 @@ void sends_go_the_straight_way() {
   send.data(s.src.at(40), 64, src);
   s.rig.a.put(Wqe(send).quiet());
   s.rig.a.put(send);
-  EQUAL(work_of(s, Wqe(Opcode::send).data(s.src.at(7), 3, src)), 3 * plain_work);
+  EQUAL(work_of(s, Wqe(Opcode::send).data(s.src.at(7), 3, src)), 3 * exec::plain_work);
   EQUAL(std::memcmp(s.dst.data(), s.src.data() + 40, 64), 0);
   EQUAL(std::memcmp(s.dst.data() + 100, s.src.data() + 40, 64), 0);
   EQUAL(std::memcmp(s.dst.data() + 200, s.src.data() + 7, 3), 0);
@@ -100,7 +100,7 @@ void sends_do_not_overrun_what_both_entries_share() {
     post();
     s.rig.a.ring(s.rig.uar);
     (void)s.rig.hca->run();
-    EQUAL(s.work(), plain_work);
+    EQUAL(s.work(), exec::plain_work);
   }
   EQUAL(s.rig.events.count, 0);
   post();
@@ -131,13 +131,13 @@ void atomics_go_the_straight_way() {
         .atomic(swap_add, compare)
         .data(s.src.at(4), 8, s.keys[Side::whole_src]);
   };
-  EQUAL(work_of(s, ask(Opcode::atomic_fa, 2, 0)), plain_work);
+  EQUAL(work_of(s, ask(Opcode::atomic_fa, 2, 0)), exec::plain_work);
   EQUAL(*word, 42);
   EQUAL(answer(), 40);
-  EQUAL(work_of(s, ask(Opcode::atomic_cs, 7, 42)), plain_work);
+  EQUAL(work_of(s, ask(Opcode::atomic_cs, 7, 42)), exec::plain_work);
   EQUAL(*word, 7);
   EQUAL(answer(), 42);
-  EQUAL(work_of(s, ask(Opcode::atomic_cs, 9, 42)), plain_work);
+  EQUAL(work_of(s, ask(Opcode::atomic_cs, 9, 42)), exec::plain_work);
   EQUAL(*word, 7);
   EQUAL(answer(), 7);
   s.rig.a.put(ask(Opcode::atomic_fa, 1, 0));

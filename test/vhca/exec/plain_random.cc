@@ -97,7 +97,7 @@ bool same_memory(const Side& x, const Side& y) {
 bool same_keys(Side& x, Side& y) {
   bool equal = x.keys == y.keys;
   for (uint32_t place = Side::bound; place < x.keys.size(); place++) {
-    const Mkey &a = x.key(place), &b = y.key(place);
+    const tpt::Mkey &a = x.key(place), &b = y.key(place);
     equal = equal && a.key == b.key && a.free == b.free && a.rights == b.rights &&
             a.start == b.start && a.len == b.len && a.used == b.used;
     for (uint32_t i = 0; equal && i < a.used; i++)

@@ -25,7 +25,7 @@ void plain_requests_go_the_straight_way() {
   s.rig.a.put(read);
   s.rig.a.ring(s.rig.uar);
   EQUAL(s.rig.hca->run(), 11);
-  EQUAL(s.work(), 11 * plain_work);
+  EQUAL(s.work(), 11 * exec::plain_work);
   for (unsigned i = 0; i < 10; i++) EQUAL(s.rig.cq_a.poll()->bytes, 0);
   EQUAL(s.rig.cq_a.poll()->bytes, 100);
 }
@@ -35,13 +35,13 @@ void keys_are_not_remembered_too_long() {
   Side s(2, false);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).op, CqeOpcode::req);
   const MrSpec half{s.rig.pd, s.dst.va(), region_bytes / 2, Iova{s.dst.at(0)}, rw_access};
-  EQUAL(rereg_mr(*s.rig.hca, MkeyIndex{s.keys[1] >> 8}, half), 0);
+  EQUAL(hca::rereg_mr(*s.rig.hca, MkeyIndex{s.keys[1] >> 8}, half), 0);
   Wqe beyond(Opcode::rdma_write);
   beyond.raddr(s.dst.at(region_bytes / 2), s.keys[1]).data(s.src.at(0), 64, s.keys[0]);
   EQUAL(s.rig.run_one(s.rig.a, beyond).syndrome, Syndrome::remote_access);
   begin_again(s);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).op, CqeOpcode::req);
-  EQUAL(dereg_mr(*s.rig.hca, MkeyIndex{s.keys[0] >> 8}), 0);
+  EQUAL(hca::dereg_mr(*s.rig.hca, MkeyIndex{s.keys[0] >> 8}), 0);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).syndrome, Syndrome::local_prot);
 }
 
@@ -51,15 +51,15 @@ void keys_are_not_remembered_for_another_peer() {
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).op, CqeOpcode::req);
   TestQp stranger{QueueShape{}};
   QpSpec spec = s.rig.hca->qps.at(s.rig.b.qpn.value())->spec;
-  spec.pd = *alloc_pd(*s.rig.hca);
+  spec.pd = *hca::alloc_pd(*s.rig.hca);
   spec.buf = stranger.rings.va();
   spec.sq_buf = stranger.sq.va();
   spec.record = stranger.record.va();
-  stranger.qpn = *create_qp(*s.rig.hca, spec, &s.rig.events);
+  stranger.qpn = *hca::create_qp(*s.rig.hca, spec, &s.rig.events);
   s.rig.to_rts(stranger, s.rig.a.qpn);
   begin_again(s.rig.a, s.rig, stranger.qpn);
   EQUAL(s.rig.run_one(s.rig.a, write_of(s)).syndrome, Syndrome::remote_access);
-  EQUAL(destroy_qp(*s.rig.hca, stranger.qpn), 0);
+  EQUAL(hca::destroy_qp(*s.rig.hca, stranger.qpn), 0);
 }
 
 // A key over `count` pieces of the source, all but the last one of `bytes` bytes; the last one is
@@ -90,7 +90,7 @@ void bits_without_a_meaning_are_refused() {
   // there).
   for (const std::size_t unread : {8u, 9u, 10u}) {
     w.bytes[unread] = std::byte{1};
-    EQUAL(work_of(s, w), plain_work);
+    EQUAL(work_of(s, w), exec::plain_work);
   }
 }
 
@@ -99,7 +99,7 @@ void long_requests_count_by_their_bytes() {
   Side s(15, false);
   s.rig.a.put(write_of(s, 8000).quiet());
   s.rig.a.put(write_of(s, 64).quiet());
-  EQUAL(work_of(s, write_of(s, 5000)), 3 * plain_work + 13000);
+  EQUAL(work_of(s, write_of(s, 5000)), 3 * exec::plain_work + 13000);
 }
 
 void bound_requests_go_the_straight_way() {
@@ -112,7 +112,7 @@ void bound_requests_go_the_straight_way() {
   s.rig.a.put(bind_list(s, key, 3, 300).quiet());
   s.rig.a.put(write.quiet());
   s.rig.a.put(read.quiet());
-  EQUAL(work_of(s, Wqe(Opcode::local_inval, key)), 4 * plain_work);
+  EQUAL(work_of(s, Wqe(Opcode::local_inval, key)), 4 * exec::plain_work);
   const std::byte *from = s.src.data(), *to = s.dst.data();
   EQUAL(std::memcmp(to + 100, from, 300), 0);
   EQUAL(std::memcmp(to + 400, from + 600, 300), 0);
@@ -136,7 +136,7 @@ void many_pieces_go_the_straight_way_too() {
   for (uint32_t pieces : {64, 65, 72}) {
     Wqe write(Opcode::rdma_write);
     write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 20 * pieces, key);
-    EQUAL(work_of(s, write), plain_work);
+    EQUAL(work_of(s, write), exec::plain_work);
     EQUAL(std::memcmp(s.dst.data() + 20 * (pieces - 1), s.src.data() + 40 * (pieces - 1), 20), 0);
   }
 }
@@ -144,7 +144,7 @@ void many_pieces_go_the_straight_way_too() {
 // What was worked out for one key's length does not serve another one.
 void another_key_has_its_own_bounds() {
   Side s(12, false);
-  EQUAL(work_of(s, write_of(s)), plain_work);
+  EQUAL(work_of(s, write_of(s)), exec::plain_work);
   for (const uint64_t at : {0, 8000}) {
     Wqe write(Opcode::rdma_write);
     write.raddr(s.dst.at(at), s.keys[Side::half]).data(s.src.at(0), 200, s.keys[Side::whole_src]);
@@ -163,8 +163,8 @@ void keys_below_a_list_are_not_remembered_too_long() {
   Wqe write(Opcode::rdma_write);
   write.raddr(s.dst.at(0), s.keys[Side::whole_dst]).data(0, 400, key);
   EQUAL(s.rig.run_one(s.rig.a, bind_list(s, key, 2, 200)).op, CqeOpcode::req);
-  EQUAL(work_of(s, write), plain_work);
-  EQUAL(dereg_mr(*s.rig.hca, MkeyIndex{s.keys[Side::whole_src] >> 8}), 0);
+  EQUAL(work_of(s, write), exec::plain_work);
+  EQUAL(hca::dereg_mr(*s.rig.hca, MkeyIndex{s.keys[Side::whole_src] >> 8}), 0);
   EQUAL(s.rig.run_one(s.rig.a, write).syndrome, Syndrome::local_prot);
 }
 

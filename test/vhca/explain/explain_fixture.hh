@@ -27,10 +27,10 @@ struct ExplainBench : Rig {
     good_src = reg(src, rw_access);
     good = reg(dst, rw_access);
     read_only = reg(dst, access::remote_read);
-    const MrSpec foreign{*alloc_pd(*hca), dst.va(), dst.size(), Iova{dst.at(0)}, rw_access};
-    other_pd = *reg_mr(*hca, foreign);
+    const MrSpec foreign{*hca::alloc_pd(*hca), dst.va(), dst.size(), Iova{dst.at(0)}, rw_access};
+    other_pd = *hca::reg_mr(*hca, foreign);
     freed = reg(dst, rw_access).rkey.value();
-    EQUAL(dereg_mr(*hca, MkeyIndex{freed >> 8}), 0);
+    EQUAL(hca::dereg_mr(*hca, MkeyIndex{freed >> 8}), 0);
     stale = (good.rkey.value() & ~0xffu) | ((good.rkey.value() + 1) & 0xff);
     invalid = make_key(4);
   }

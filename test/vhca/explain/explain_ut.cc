@@ -51,7 +51,7 @@ const Row rows[] = {
      [](ExplainBench&) { return Facts{"for remote write: the key does not grant remote write, it grants local read, remote read"}; }},
     {"an atomic where the key grants none", [](ExplainBench& t) { return Wqe(Opcode::atomic_fa).raddr(t.dst.at(0), t.read_only.rkey.value()).atomic(1, 0).data(t.src.at(0), 8, t.good_src.lkey.value()); },
      [](ExplainBench& t) { return Facts{"asks key " + hex(t.read_only.rkey.value()) + " for 8 bytes at " + hex(t.dst.at(0)) + ", for atomics: the key does not grant atomics", "(ATOMIC_FA): IBV_WC_REM_ACCESS_ERR"}; }},
-    {"a READ that the peer's queue forbids", [](ExplainBench& t) { QpAttr attr; attr.access = access::remote_write; EQUAL(modify_qp(*t.hca, t.b.qpn, attr, qp_mask::access), 0); return Wqe(Opcode::rdma_read).raddr(t.dst.at(0), t.good.rkey.value()).data(t.src.at(0), 8, t.good_src.lkey.value()); },
+    {"a READ that the peer's queue forbids", [](ExplainBench& t) { QpAttr attr; attr.access = access::remote_write; EQUAL(hca::modify_qp(*t.hca, t.b.qpn, attr, qp_mask::access), 0); return Wqe(Opcode::rdma_read).raddr(t.dst.at(0), t.good.rkey.value()).data(t.src.at(0), 8, t.good_src.lkey.value()); },
      [](ExplainBench& t) { return Facts{"queue " + hex(t.b.qpn.value()) + " refuses a request of its peer", "which gets IBV_WC_REM_INV_REQ_ERR: the queue takes no RDMA READ; it was given qp_access_flags 0x2 and max_dest_rd_atomic 16"}; }},
     {"a message longer than its receive", [](ExplainBench& t) { return t.send_into(63, t.good.lkey.value()); },
      [](ExplainBench& t) { return Facts{"queue " + hex(t.b.qpn.value()) + ", receive WQE 0: IBV_WC_LOC_LEN_ERR: the message has 64 bytes at least and its 1 segment holds 63", "(SEND): IBV_WC_REM_INV_REQ_ERR: queue " + hex(t.b.qpn.value()) + " refused it: message longer than its receive WQE"}; }},
@@ -97,7 +97,7 @@ void a_peer_that_does_not_answer_is_described() {
     says(text, peer);
     return text;
   };
-  says(told([](ExplainBench& t) { EQUAL(destroy_qp(*t.hca, t.b.qpn, &t.b), 0); }),
+  says(told([](ExplainBench& t) { EQUAL(hca::destroy_qp(*t.hca, t.b.qpn, &t.b), 0); }),
        ", which does not exist: was it destroyed");
   says(told([](ExplainBench& t) { EQUAL(t.to_state(t.b, QpState::reset), 0); }),
        ", which is in state RESET: it answers from RTR on");
@@ -130,7 +130,7 @@ void a_cause_is_told_once_a_queue_and_counted() {
 
 void a_refusals_sum_says_n_for_its_numbers() {
   ExplainBench t;
-  Explainer& e = *t.hca->explainer;
+  explain::Explainer& e = *t.hca->explainer;
   const auto refuse = [&] {
     e.verb_fails("ibv_x: {0d} of {1x} at most", "ibv_x: 5 of 0x4 at most");
   };

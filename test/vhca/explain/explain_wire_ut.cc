@@ -12,8 +12,8 @@ namespace kilim::vhca::test {
 namespace explain_wire_ut {
 namespace {
 
-void explain(Hca& h) {
-  h.explainer = std::make_unique<Explainer>(Explainer::Around{
+void explain(hca::Hca& h) {
+  h.explainer = std::make_unique<explain::Explainer>(explain::Explainer::Around{
       h.config.name.c_str(), h.config.journal, &h.keys, &h.config.profile, &h.qps});
   h.context.failures = h.explainer.get();
 }

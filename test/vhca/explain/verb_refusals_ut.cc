@@ -36,8 +36,8 @@ using kilim::vhca::test::stderr_of;
 
 int journal_file = -1;  // of the device, which has no name any more
 
-Attached& device() {
-  static Attached* attached = [] {
+entry::Attached& device() {
+  static entry::Attached* attached = [] {
     char path[] = "/tmp/verb_refusals_ut.XXXXXX";
     journal_file = ::mkstemp(path);
     CU_ASSERT_FATAL(journal_file >= 0);
@@ -45,7 +45,7 @@ Attached& device() {
     spec.name = "vhcaexplain";
     spec.explain = "on";
     spec.journal = path;
-    Attached* made = *attach(spec);
+    entry::Attached* made = *entry::attach(spec);
     ::unlink(path);
     return made;
   }();
@@ -239,13 +239,13 @@ int null_errno(const void* made) {
 }
 
 struct Row {
-  VerbRefusal why;
+  hca::VerbRefusal why;
   int error;
   std::function<int(Bench&)> provoke;
   std::function<std::array<uint64_t, 2>(Bench&)> numbers;
   const char* more = "";
 };
-using enum VerbRefusal;
+using enum hca::VerbRefusal;
 using Numbers = std::array<uint64_t, 2>;
 constexpr int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr uint32_t known_rights = access::local_write | access::remote_write | access::remote_read |
@@ -306,10 +306,10 @@ const Row rows[] = {
 };
 // clang-format on
 
-std::string sentence_of(VerbRefusal why, const Numbers& n) {
-  const auto table = verb_refusal_rows();
+std::string sentence_of(hca::VerbRefusal why, const Numbers& n) {
+  const auto table = hca::verb_refusal_rows();
   const auto row = std::find_if(table.begin(), table.end(),
-                                [&](const VerbRefusalRow& r) { return r.why == why; });
+                                [&](const hca::VerbRefusalRow& r) { return r.why == why; });
   CU_ASSERT_FATAL(row != table.end());
   std::array<char, 600> buffer;
   kilim::prm::Text t{buffer};
@@ -340,9 +340,9 @@ void each_row_is_said() {
 }
 
 void the_table_has_no_row_that_is_not_provoked() {
-  const auto table = verb_refusal_rows();
+  const auto table = hca::verb_refusal_rows();
   EQUAL(std::size(rows), table.size());
-  for (const VerbRefusalRow& wanted : table) {
+  for (const hca::VerbRefusalRow& wanted : table) {
     const bool found = std::any_of(std::begin(rows), std::end(rows),
                                    [&](const Row& r) { return r.why == wanted.why; });
     if (!found) std::printf("\n    nothing provokes: %s", wanted.sentence);

@@ -75,7 +75,7 @@ class Crowd {
     spec.record = Va{records_.at(i * 8)};
     spec.sq_wqebbs = wqebbs;
     spec.uar_page = rig.uar_page;
-    const Result<Qpn> made = create_qp(*rig.hca, spec, &rig.events);
+    const Result<Qpn> made = hca::create_qp(*rig.hca, spec, &rig.events);
     if (!made) std::abort();
     qpns.push_back(*made);
     rig.hca->qps.at(made->value())->state = QpState::rts;
@@ -86,7 +86,7 @@ class Crowd {
     spec.record = Va{records_.at((posted_.size() + cqns.size()) * 8)};
     spec.cqe_count = cq_entries;
     spec.uar_page = rig.uar_page;
-    const Result<Cqn> made = create_cq(*rig.hca, spec, &rig.events);
+    const Result<Cqn> made = hca::create_cq(*rig.hca, spec, &rig.events);
     if (!made) std::abort();
     cqns.push_back(*made);
   }

@@ -21,7 +21,7 @@ namespace doorbells_ut {
 namespace {
 
 constexpr std::size_t many = 1000;
-using Sends = PageQueues<Qp>;
+using Sends = hca::PageQueues<wq::Qp>;
 // However the others ring, a record waits no longer than so many turns.
 constexpr std::size_t patience = (many / Sends::batch + 2) * Sends::seldom;
 
@@ -129,7 +129,7 @@ void a_doorbell_of_a_destroyed_queue_loses_nothing() {
   const Qpn gone = c.qpns[7];
   c.post(3);
   c.ring(7);
-  EQUAL(destroy_qp(*c.rig.hca, gone), 0);
+  EQUAL(hca::destroy_qp(*c.rig.hca, gone), 0);
   c.rig.run();
   CU_ASSERT(c.done(3));
   c.post(4);
@@ -146,11 +146,11 @@ void queues_that_go_hide_no_record() {
   c.turn();
   c.turn();
   CU_ASSERT(!c.done(many - 1));
-  EQUAL(destroy_qp(*c.rig.hca, c.qpns[20]), 0);
+  EQUAL(hca::destroy_qp(*c.rig.hca, c.qpns[20]), 0);
   c.rig.run();
   CU_ASSERT(c.done(many - 1));
   for (std::size_t i = 0; i < many; i++)
-    EQUAL(destroy_qp(*c.rig.hca, c.qpns[i]), i == 20 ? -EINVAL : 0);
+    EQUAL(hca::destroy_qp(*c.rig.hca, c.qpns[i]), i == 20 ? -EINVAL : 0);
   c.ring_number(1);
   c.rig.run();
 }
@@ -173,14 +173,14 @@ void any_number_is_harmless() {
 // Of another page: nobody's, as on a card.
 void a_page_speaks_for_its_own_queues_only() {
   Crowd c(many, 0);
-  const Uar& other = **c.rig.hca->uars.alloc();
+  const hca::Uar& other = **c.rig.hca->uars.alloc();
   CqSpec spec;
   Pages memory(4096);
   spec.buf = memory.va();
   spec.record = Va{memory.at(2048)};
   spec.cqe_count = 8;
   spec.uar_page = other.index;
-  EQUAL(create_cq(*c.rig.hca, spec, &c.rig.events).ok(), true);
+  EQUAL(hca::create_cq(*c.rig.hca, spec, &c.rig.events).ok(), true);
   c.post(5);
   mmio_store(other.page.data() + prm::uar::blueflame, be64{uint64_t{c.qpns[5].value()} << 8});
   c.rig.run();
@@ -209,7 +209,7 @@ void a_command_comes_behind_every_record() {
   c.ring(0);
   c.arm(39);
   c.arm(0);
-  EQUAL(resize_cq(*c.rig.hca, c.rig.cq_b.cqn, c.rig.cq_b.memory.va(), 128), 0);
+  EQUAL(hca::resize_cq(*c.rig.hca, c.rig.cq_b.cqn, c.rig.cq_b.memory.va(), 128), 0);
   CU_ASSERT(c.done(many - 1));
   CU_ASSERT(c.armed(39));
 }
@@ -235,7 +235,7 @@ double bytes_each(std::size_t before, std::size_t count) {
 void queues_and_regions_without_number() {
   const char* mode = std::getenv("KILIM_CHECK");
   const bool longer = mode != nullptr && std::strcmp(mode, "long") == 0;
-  const std::size_t queues = under_valgrind() ? 1000 : longer ? 100'000 : 10'000;
+  const std::size_t queues = memory::under_valgrind() ? 1000 : longer ? 100'000 : 10'000;
   const std::size_t regions = 10 * queues;
   std::size_t before = ::mallinfo2().uordblks;
   Crowd c(queues, 1);
@@ -257,8 +257,8 @@ void queues_and_regions_without_number() {
     c.turn();
     CU_ASSERT(c.done(i));
   }
-  for (const MkeyIndex key : keys) EQUAL(dereg_mr(*c.rig.hca, key), 0);
-  for (const Qpn qpn : c.qpns) EQUAL(destroy_qp(*c.rig.hca, qpn), 0);
+  for (const MkeyIndex key : keys) EQUAL(hca::dereg_mr(*c.rig.hca, key), 0);
+  for (const Qpn qpn : c.qpns) EQUAL(hca::destroy_qp(*c.rig.hca, qpn), 0);
 }
 
 // As crypto_mlx5 does, which writes a slot anew when it sees the entry of what stood before its

@@ -10,36 +10,37 @@ namespace {
 
 void objects_in_use_stay() {
   Rig rig;
-  EQUAL(destroy_cq(*rig.hca, rig.cq_a.cqn), -EBUSY);
-  EQUAL(dealloc_pd(*rig.hca, rig.pd), -EBUSY);
+  EQUAL(hca::destroy_cq(*rig.hca, rig.cq_a.cqn), -EBUSY);
+  EQUAL(hca::dealloc_pd(*rig.hca, rig.pd), -EBUSY);
   EQUAL(rig.hca->uars.free(rig.uar_page), -EBUSY);
-  EQUAL(destroy_qp(*rig.hca, rig.a.qpn), 0);
-  EQUAL(destroy_cq(*rig.hca, rig.cq_a.cqn), 0);
-  EQUAL(destroy_qp(*rig.hca, rig.a.qpn), -EINVAL);
-  EQUAL(destroy_cq(*rig.hca, rig.cq_a.cqn), -EINVAL);
+  EQUAL(hca::destroy_qp(*rig.hca, rig.a.qpn), 0);
+  EQUAL(hca::destroy_cq(*rig.hca, rig.cq_a.cqn), 0);
+  EQUAL(hca::destroy_qp(*rig.hca, rig.a.qpn), -EINVAL);
+  EQUAL(hca::destroy_cq(*rig.hca, rig.cq_a.cqn), -EINVAL);
   Pages p(4096);
   MrKeys k = rig.reg(p, 0);
-  EQUAL(destroy_qp(*rig.hca, rig.b.qpn), 0);
-  EQUAL(destroy_cq(*rig.hca, rig.cq_b.cqn), 0);
-  EQUAL(dealloc_pd(*rig.hca, rig.pd), -EBUSY);
-  EQUAL(dereg_mr(*rig.hca, index_of(k.lkey)), 0);
-  EQUAL(dereg_mr(*rig.hca, index_of(k.lkey)), -EINVAL);
-  CU_ASSERT(dealloc_pd(*rig.hca, rig.pd) == 0 && rig.hca->uars.free(rig.uar_page) == 0);
-  CU_ASSERT(rig.hca->uars.free(rig.uar_page) == -EINVAL && dealloc_pd(*rig.hca, rig.pd) == -EINVAL);
+  EQUAL(hca::destroy_qp(*rig.hca, rig.b.qpn), 0);
+  EQUAL(hca::destroy_cq(*rig.hca, rig.cq_b.cqn), 0);
+  EQUAL(hca::dealloc_pd(*rig.hca, rig.pd), -EBUSY);
+  EQUAL(hca::dereg_mr(*rig.hca, index_of(k.lkey)), 0);
+  EQUAL(hca::dereg_mr(*rig.hca, index_of(k.lkey)), -EINVAL);
+  CU_ASSERT(hca::dealloc_pd(*rig.hca, rig.pd) == 0 && rig.hca->uars.free(rig.uar_page) == 0);
+  CU_ASSERT(rig.hca->uars.free(rig.uar_page) == -EINVAL &&
+            hca::dealloc_pd(*rig.hca, rig.pd) == -EINVAL);
 }
 
 void a_thousand_lives() {
   Rig rig;
   Pages p(8192), ring(8192), record(4096);
   for (int i = 0; i < 1000; i++) {
-    Pdn pd = *alloc_pd(*rig.hca);
-    const Uar& uar = **rig.hca->uars.alloc();
+    Pdn pd = *hca::alloc_pd(*rig.hca);
+    const hca::Uar& uar = **rig.hca->uars.alloc();
     CqSpec cq;
     cq.buf = p.va();
     cq.record = record.va();
     cq.cqe_count = 8;
     cq.uar_page = uar.index;
-    Cqn cqn = *create_cq(*rig.hca, cq, &rig.events);
+    Cqn cqn = *hca::create_cq(*rig.hca, cq, &rig.events);
     QpSpec qp;
     qp.pd = pd;
     qp.send_cq = qp.recv_cq = cqn;
@@ -49,15 +50,15 @@ void a_thousand_lives() {
     qp.rq_wqes = 16;
     qp.rq_wqe_shift = 4;
     qp.uar_page = uar.index;
-    Result<Qpn> qpn = create_qp(*rig.hca, qp, &rig.events);
+    Result<Qpn> qpn = hca::create_qp(*rig.hca, qp, &rig.events);
     CU_ASSERT_FATAL(qpn.ok());
-    MrKeys k = *reg_mr(*rig.hca, {pd, p.va(), 4096, Iova{p.at(0)}, rw_access});
+    MrKeys k = *hca::reg_mr(*rig.hca, {pd, p.va(), 4096, Iova{p.at(0)}, rw_access});
     uint32_t key = rig.make_key(64);
-    EQUAL(dereg_mr(*rig.hca, MkeyIndex{key >> 8}), 0);
-    EQUAL(dereg_mr(*rig.hca, index_of(k.lkey)), 0);
-    EQUAL(destroy_qp(*rig.hca, *qpn), 0);
-    EQUAL(destroy_cq(*rig.hca, cqn), 0);
-    CU_ASSERT(rig.hca->uars.free(uar.index) == 0 && dealloc_pd(*rig.hca, pd) == 0);
+    EQUAL(hca::dereg_mr(*rig.hca, MkeyIndex{key >> 8}), 0);
+    EQUAL(hca::dereg_mr(*rig.hca, index_of(k.lkey)), 0);
+    EQUAL(hca::destroy_qp(*rig.hca, *qpn), 0);
+    EQUAL(hca::destroy_cq(*rig.hca, cqn), 0);
+    CU_ASSERT(rig.hca->uars.free(uar.index) == 0 && hca::dealloc_pd(*rig.hca, pd) == 0);
   }
   EQUAL(rig.hca->uars.pages().size(), 2);
   rig.a.put(Wqe(Opcode::nop));
@@ -85,12 +86,12 @@ void sizes_of_receive_requests_are_bounded() {
   for (uint32_t shift : {3u, 32u, 36u, 64u, 68u, ~0u}) {
     qp.rq_wqes = 1;
     qp.rq_wqe_shift = shift;
-    Result<Qpn> made = create_qp(*rig.hca, qp, &rig.events);
+    Result<Qpn> made = hca::create_qp(*rig.hca, qp, &rig.events);
     CU_ASSERT(!made && made.error().code == EINVAL);
     qp.rq_wqes = 0;
-    made = create_qp(*rig.hca, qp, &rig.events);
+    made = hca::create_qp(*rig.hca, qp, &rig.events);
     CU_ASSERT_FATAL(made.ok());
-    EQUAL(destroy_qp(*rig.hca, *made), 0);
+    EQUAL(hca::destroy_qp(*rig.hca, *made), 0);
   }
 }
 

@@ -219,7 +219,7 @@ void registration_answers_as_pinning_does() {
   Rig rig;
   Pages p(16384);
   auto reg = [&](uint64_t at, uint64_t n, uint32_t access) {
-    Result<MrKeys> r = reg_mr(*rig.hca, {rig.pd, Va{at}, n, Iova{at}, access});
+    Result<MrKeys> r = hca::reg_mr(*rig.hca, {rig.pd, Va{at}, n, Iova{at}, access});
     return r ? 0 : r.error().code;
   };
   EQUAL(reg(p.at(10), 9000, access::local_write), 0);
@@ -236,8 +236,8 @@ void registration_answers_as_pinning_does() {
   EQUAL(reg(p.at(0), 0, 0), EINVAL);
   EQUAL(reg(p.at(0), 64, access::remote_write), EINVAL);
   EQUAL(reg(p.at(12288), 64, access::on_demand), 0);
-  EQUAL(reg_mr(*rig.hca, {Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code, EINVAL);
-  EQUAL(reg_mr(*rig.hca, {rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code, EINVAL);
+  EQUAL(hca::reg_mr(*rig.hca, {Pdn{1}, p.va(), 64, Iova{p.at(0)}, 0}).error().code, EINVAL);
+  EQUAL(hca::reg_mr(*rig.hca, {rig.pd, p.va(), 64, Iova{p.at(1)}, 0}).error().code, EINVAL);
 }
 
 void queues_take_turns() {
@@ -281,12 +281,12 @@ void a_queue_goes_with_its_work_pending() {
   rig.a.put(Wqe(Opcode::send).data(mem.at(0), 8, key));
   rig.a.ring(rig.uar);
   rig.hca->run();  // waits for a receive WQE
-  EQUAL(destroy_qp(*rig.hca, rig.a.qpn), 0);
+  EQUAL(hca::destroy_qp(*rig.hca, rig.a.qpn), 0);
   rig.run();
   rig.b.put(Wqe(Opcode::nop));
   rig.b.ring(rig.uar);
   EQUAL(rig.to_state(rig.b, QpState::err), 0);
-  EQUAL(destroy_qp(*rig.hca, rig.b.qpn), 0);
+  EQUAL(hca::destroy_qp(*rig.hca, rig.b.qpn), 0);
   rig.run();
   CU_ASSERT(!rig.cq_a.poll() && !rig.cq_b.poll());
 }

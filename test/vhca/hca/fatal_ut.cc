@@ -57,7 +57,7 @@ void it_dies_with_the_request_that_was_named() {
   EQUAL(rig.events.of(device_fatal), 1);
   EQUAL(rig.journal.count(Journal::Kind::wqe), 3);
   CU_ASSERT(rig.hca->context.dead);
-  die(*rig.hca);
+  hca::die(*rig.hca);
   EQUAL(rig.events.of(device_fatal), 1);
 }
 
@@ -169,7 +169,7 @@ void what_is_posted_to_the_dead_is_flushed() {
   Pages memory(4096);
   Wqe w = write_of(rig, memory);
   rig.a.recv(memory.at(0), 64, 1);
-  die(*rig.hca);
+  hca::die(*rig.hca);
   rig.a.recv(memory.at(0), 64, 1);
   rig.cq_a.arm(rig.uar, false);
   rig.a.put(w);
@@ -196,7 +196,7 @@ void neither_end_of_a_wire_waits_for_ever() {
   for (int i = 0; i < 4; i++) w.left.a.put(here);
   w.left.a.ring(w.left.uar);
   w.left.hca->run();
-  die(*w.left.hca);
+  hca::die(*w.left.hca);
   w.left.run();
   auto sends = drain(w.left.cq_a, false);
   EQUAL(sends.size(), 4);
@@ -213,16 +213,16 @@ void ending_things_succeeds() {
   Rig rig;
   Pages memory(4096);
   MrKeys mr = rig.reg(memory, rw_access);
-  die(*rig.hca);
-  Hca& hca = *rig.hca;
+  hca::die(*rig.hca);
+  hca::Hca& hca = *rig.hca;
   EQUAL(rig.to_state(rig.a, QpState::err), 0);
   EQUAL(rig.to_state(rig.b, QpState::reset), 0);
-  EQUAL(destroy_qp(hca, rig.a.qpn), 0);
-  EQUAL(destroy_qp(hca, rig.b.qpn), 0);
-  EQUAL(destroy_cq(hca, rig.cq_a.cqn), 0);
-  EQUAL(destroy_cq(hca, rig.cq_b.cqn), 0);
-  EQUAL(dereg_mr(hca, MkeyIndex{mr.lkey.value() >> 8}), 0);
-  EQUAL(dealloc_pd(hca, rig.pd), 0);
+  EQUAL(hca::destroy_qp(hca, rig.a.qpn), 0);
+  EQUAL(hca::destroy_qp(hca, rig.b.qpn), 0);
+  EQUAL(hca::destroy_cq(hca, rig.cq_a.cqn), 0);
+  EQUAL(hca::destroy_cq(hca, rig.cq_b.cqn), 0);
+  EQUAL(hca::dereg_mr(hca, MkeyIndex{mr.lkey.value() >> 8}), 0);
+  EQUAL(hca::dealloc_pd(hca, rig.pd), 0);
   EQUAL(hca.uars.free(rig.uar_page), 0);
 }
 

@@ -40,12 +40,12 @@ void check_matrix(QpType type, const std::string_view (&matrix)[7]) {
       auto from = static_cast<QpState>(i), to = static_cast<QpState>(j);
       bool want = matrix[i][static_cast<std::size_t>(j)] == 'x';
       uint32_t mask = needed(type, from, to);
-      bool got = transition_allowed(type, from, to, mask);
+      bool got = wq::transition_allowed(type, from, to, mask);
       if (got != want) std::printf("\n    %d -> %d\n", i, j);
       EQUAL(got, want);
-      CU_ASSERT(!transition_allowed(type, from, to, mask | m::cap));
+      CU_ASSERT(!wq::transition_allowed(type, from, to, mask | m::cap));
       for (uint32_t bit = 2; bit != 0 && want; bit <<= 1) {
-        if ((mask & bit) != 0) CU_ASSERT(!transition_allowed(type, from, to, mask & ~bit));
+        if ((mask & bit) != 0) CU_ASSERT(!wq::transition_allowed(type, from, to, mask & ~bit));
       }
     }
   }
@@ -53,19 +53,20 @@ void check_matrix(QpType type, const std::string_view (&matrix)[7]) {
 
 void rc_transitions_follow_the_table() {
   check_matrix(QpType::rc, rc_matrix);
-  CU_ASSERT(transition_allowed(QpType::rc, QpState::rts, QpState::rts, m::access | m::cur_state));
-  CU_ASSERT(!transition_allowed(QpType::rc, QpState::rts, QpState::rts, m::qkey));
-  CU_ASSERT(transition_allowed(QpType::ud, QpState::reset, QpState::init,
-                               m::state | m::port | m::pkey_index | m::qkey));
-  CU_ASSERT(!transition_allowed(QpType::ud, QpState::reset, QpState::init,
-                                m::state | m::port | m::pkey_index));
-  CU_ASSERT(!transition_allowed(QpType::uc, QpState::rtr, QpState::rts, m::state));
+  CU_ASSERT(
+      wq::transition_allowed(QpType::rc, QpState::rts, QpState::rts, m::access | m::cur_state));
+  CU_ASSERT(!wq::transition_allowed(QpType::rc, QpState::rts, QpState::rts, m::qkey));
+  CU_ASSERT(wq::transition_allowed(QpType::ud, QpState::reset, QpState::init,
+                                   m::state | m::port | m::pkey_index | m::qkey));
+  CU_ASSERT(!wq::transition_allowed(QpType::ud, QpState::reset, QpState::init,
+                                    m::state | m::port | m::pkey_index));
+  CU_ASSERT(!wq::transition_allowed(QpType::uc, QpState::rtr, QpState::rts, m::state));
 }
 void raw_packet_transitions_follow_the_table() {
   check_matrix(QpType::raw_packet, raw_matrix);
-  CU_ASSERT(
-      transition_allowed(QpType::raw_packet, QpState::rtr, QpState::rts, m::state | m::rate_limit));
-  CU_ASSERT(!transition_allowed(QpType::raw_packet, QpState::rts, QpState::rts, m::access));
+  CU_ASSERT(wq::transition_allowed(QpType::raw_packet, QpState::rtr, QpState::rts,
+                                   m::state | m::rate_limit));
+  CU_ASSERT(!wq::transition_allowed(QpType::raw_packet, QpState::rts, QpState::rts, m::access));
 }
 
 void attributes_out_of_range_are_refused() {
@@ -75,30 +76,30 @@ void attributes_out_of_range_are_refused() {
   QpAttr attr;
   attr.state = QpState::init;
   uint32_t mask = m::state | m::port | m::pkey_index | m::access;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);  // port 0
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);  // port 0
   attr.port = 2;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.port = 1;
   attr.pkey_index = 1;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.pkey_index = 0;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), 0);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), 0);
   attr.state = QpState::rtr;
   attr.path_mtu = 5;
   mask = needed(QpType::rc, QpState::init, QpState::rtr);
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);  // RoCE needs a GID
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);  // RoCE needs a GID
   attr.path.is_global = true;
   attr.max_dest_rd_atomic = 17;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.max_dest_rd_atomic = 16;
   attr.path_mtu = 6;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), -EINVAL);
   attr.path_mtu = 5;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, mask), 0);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, mask), 0);
   EQUAL(rig.state(rig.a), QpState::rtr);
   attr.cur_state = QpState::rts;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::cur_state), -EINVAL);
-  EQUAL(modify_qp(*rig.hca, Qpn{1}, attr, mask), -EINVAL);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, m::cur_state), -EINVAL);
+  EQUAL(hca::modify_qp(*rig.hca, Qpn{1}, attr, mask), -EINVAL);
 }
 
 void reset_forgets_and_the_queue_comes_up_again() {
@@ -168,7 +169,7 @@ void sqd_stops_and_says_so() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
   EQUAL(rig.events.of(5), 1);
   rig.a.put(Wqe(Opcode::nop));
   rig.a.ring(rig.uar);
@@ -193,15 +194,15 @@ void sqd_waits_for_the_request_under_way() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
-  CU_ASSERT(rig.events.of(5) == 0 && query_qp(*rig.hca, rig.a.qpn)->sq_draining == 1);
+  EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, m::state | m::en_sqd_async), 0);
+  CU_ASSERT(rig.events.of(5) == 0 && hca::query_qp(*rig.hca, rig.a.qpn)->sq_draining == 1);
   rig.b.recv(mem.at(64), 8, key);
   std::optional<Completion> c = rig.wait(rig.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->index, 0);
   EQUAL(c->syndrome, Syndrome::none);
   CU_ASSERT_FALSE(rig.cq_a.poll().has_value());
-  CU_ASSERT(rig.events.of(5) == 1 && query_qp(*rig.hca, rig.a.qpn)->sq_draining == 0);
+  CU_ASSERT(rig.events.of(5) == 1 && hca::query_qp(*rig.hca, rig.a.qpn)->sq_draining == 0);
 }
 
 void a_raw_packet_queue_comes_up() {

@@ -132,7 +132,7 @@ void a_far_key_goes_under_a_write() {
   w.left.a.ring(w.left.uar);
   w.left.hca->run(4);
   w.right.hca->run(2);
-  EQUAL(dereg_mr(*w.right.hca, MkeyIndex{remote.rkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*w.right.hca, MkeyIndex{remote.rkey.value() >> 8}), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->syndrome, Syndrome::remote_access);
@@ -150,7 +150,7 @@ void an_own_key_goes_under_a_read() {
   w.left.hca->run(4);
   w.right.hca->run();
   w.left.hca->run(3);
-  EQUAL(dereg_mr(*w.left.hca, MkeyIndex{local.lkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*w.left.hca, MkeyIndex{local.lkey.value() >> 8}), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->syndrome, Syndrome::local_prot);
@@ -168,7 +168,7 @@ void local_memory_goes_under_a_message_on_the_wire() {
                    .data(memory.at(0), 40000, local.lkey.value()));
   w.left.a.ring(w.left.uar);
   w.left.hca->run(4);
-  EQUAL(dereg_mr(*w.left.hca, MkeyIndex{local.lkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*w.left.hca, MkeyIndex{local.lkey.value() >> 8}), 0);
   memory.unmap();
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT_FATAL(c.has_value());
@@ -189,12 +189,12 @@ void a_doorbell_page_is_unmapped_with_a_doorbell_in_it() {
   ::munmap(rig.uar, 4096);
   EQUAL(rig.hca->uars.free(rig.uar_page), -EBUSY);
   CU_ASSERT(rig.hca->uars.pending());
-  for (TestQp* qp : {&rig.a, &rig.b}) EQUAL(destroy_qp(*rig.hca, qp->qpn), 0);
-  for (TestCq* cq : {&rig.cq_a, &rig.cq_b}) EQUAL(destroy_cq(*rig.hca, cq->cqn), 0);
+  for (TestQp* qp : {&rig.a, &rig.b}) EQUAL(hca::destroy_qp(*rig.hca, qp->qpn), 0);
+  for (TestCq* cq : {&rig.cq_a, &rig.cq_b}) EQUAL(hca::destroy_cq(*rig.hca, cq->cqn), 0);
   EQUAL(rig.hca->uars.free(rig.uar_page), 0);
   CU_ASSERT(!rig.hca->uars.pending());
   rig.run();
-  Result<Uar*> again = rig.hca->uars.alloc();
+  Result<hca::Uar*> again = rig.hca->uars.alloc();
   CU_ASSERT_FATAL(again.ok());
   EQUAL((*again)->index, rig.uar_page);
   CU_ASSERT(!rig.hca->uars.pending());
@@ -205,7 +205,7 @@ void a_doorbell_page_is_unmapped_with_a_doorbell_in_it() {
 // An initiator waits for receives of a target that goes away, its shared queue and domain too.
 struct XrcTarget {
   explicit XrcTarget(Rig& r) : rig(r), ring(4096), record(64) {
-    xrcd = *open_xrcd(*r.hca, {});
+    xrcd = *hca::open_xrcd(*r.hca, {});
     SrqSpec s;
     s.pd = r.pd;
     s.buf = ring.va();
@@ -215,12 +215,12 @@ struct XrcTarget {
     s.xrc = true;
     s.xrcd = xrcd;
     s.cq = r.cq_b.cqn;
-    srqn = *create_srq(*r.hca, s, &r.events);
+    srqn = *hca::create_srq(*r.hca, s, &r.events);
     QpSpec q;
     q.type = QpType::xrc_tgt;
     q.pd = r.pd;
     q.xrcd = xrcd;
-    qp.qpn = *create_qp(*r.hca, q, &r.events);
+    qp.qpn = *hca::create_qp(*r.hca, q, &r.events);
   }
   Rig& rig;
   Pages ring, record;
@@ -245,9 +245,9 @@ void a_target_and_its_queue_go_while_a_send_waits() {
   rig.a.ring(rig.uar);
   rig.hca->run();
   CU_ASSERT(!rig.cq_a.poll().has_value());  // it waits
-  EQUAL(destroy_qp(*rig.hca, target.qp.qpn), 0);
-  EQUAL(destroy_srq(*rig.hca, target.srqn), 0);
-  EQUAL(close_xrcd(*rig.hca, target.xrcd), 0);
+  EQUAL(hca::destroy_qp(*rig.hca, target.qp.qpn), 0);
+  EQUAL(hca::destroy_srq(*rig.hca, target.srqn), 0);
+  EQUAL(hca::close_xrcd(*rig.hca, target.xrcd), 0);
   std::optional<Completion> c = rig.wait(rig.cq_a);
   CU_ASSERT_FATAL(c.has_value());
   EQUAL(c->syndrome, Syndrome::transport_retry_exc);

@@ -27,14 +27,14 @@ void who_comes_behind_a_umr_waits_for_it() {
       {0, 1}, {small, 0}, {prm::ctrl::answer_fence, 1}, {strong, 0}, {prm::ctrl::fence, 0}};
   for (uint8_t capability = 0; capability < 3; capability++) {
     for (const Row& row : rows) {
-      Bench b(LintMode::warn, capability);
+      Bench b(lint::LintMode::warn, capability);
       b.a.put(b.umr());
       b.a.put(b.write(row.fence));
       b.go(b.a);
       EQUAL(b.count(Rule::unfenced_key), row.findings);
       EQUAL(b.findings(), row.findings);
       // A request that does not name the key may tell of it.
-      Bench other(LintMode::warn, capability);
+      Bench other(lint::LintMode::warn, capability);
       other.a.put(other.umr());
       other.a.put(Wqe(Opcode::nop).quiet());  // waits for nobody, tells nothing
       Wqe w = other.plain();
@@ -49,7 +49,7 @@ void who_comes_behind_a_umr_waits_for_it() {
 }
 
 void a_umr_that_is_complete_is_waited_for_by_nobody() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   b.finish((b.a.put(b.umr()), b.a));
   b.a.put(b.plain());
   b.go(b.a);
@@ -65,7 +65,7 @@ void a_umr_that_is_complete_is_waited_for_by_nobody() {
 }
 
 void a_fence_before_the_user_will_do() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   b.a.put(b.umr());
   Wqe between = b.plain();
   between.flags = static_cast<uint8_t>(between.flags | small);
@@ -77,14 +77,14 @@ void a_fence_before_the_user_will_do() {
 
 // What a WQE has waited for says nothing of who waits for it.
 void a_fence_of_the_wqe_before_is_none() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   Wqe umr = b.umr();
   umr.flags = static_cast<uint8_t>(umr.flags | strong);
   b.a.put(umr);
   b.a.put(b.write());
   b.go(b.a);
   EQUAL(b.count(Rule::unfenced_key), 1);
-  Bench c(LintMode::warn);
+  Bench c(lint::LintMode::warn);
   c.finish((c.a.put(c.umr()), c.a));
   c.a.put(c.write(strong));
   c.a.put(c.umr());
@@ -98,7 +98,7 @@ void a_key_in_use_is_changed_behind_a_fence() {
   for (const Opcode op : {Opcode::rdma_read, Opcode::rdma_write, Opcode::send}) {
     for (const uint8_t fence :
          {uint8_t{0}, small, prm::ctrl::answer_fence, strong, uint8_t{prm::ctrl::fence}}) {
-      Bench b(LintMode::warn);
+      Bench b(lint::LintMode::warn);
       b.finish((b.a.put(b.umr()), b.a));
       b.b.recv(b.memory.at(16384), 64, b.lkey());
       Wqe use(op);

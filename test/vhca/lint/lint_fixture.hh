@@ -15,7 +15,7 @@
 
 namespace kilim::vhca::test {
 
-inline RigShape linted(LintMode mode, uint8_t umr_fence = 1) {
+inline RigShape linted(lint::LintMode mode, uint8_t umr_fence = 1) {
   RigShape shape;
   shape.lint = mode;
   shape.profile.umr_fence = umr_fence;
@@ -23,7 +23,7 @@ inline RigShape linted(LintMode mode, uint8_t umr_fence = 1) {
 }
 
 struct Bench : Rig {
-  explicit Bench(LintMode mode, uint8_t umr_fence = 1) : Bench(linted(mode, umr_fence)) {}
+  explicit Bench(lint::LintMode mode, uint8_t umr_fence = 1) : Bench(linted(mode, umr_fence)) {}
   explicit Bench(const RigShape& shape)
       : Rig(shape), memory(65536), keys(reg(memory, rw_access)), key(make_key(8)) {}
 

@@ -46,12 +46,12 @@ bool is_fine(Bench& b, const Wqe& w) {
 
 void zero_is_meant_where_two_gib_lie() {
   for (Opcode op : {Opcode::rdma_write, Opcode::send}) {
-    Bench near(LintMode::warn), far(LintMode::warn);
+    Bench near(lint::LintMode::warn), far(lint::LintMode::warn);
     const uint32_t wide = wide_key(near);
     CU_ASSERT(is_fine(near, of(op, near).data(0, 0, wide)));
     CU_ASSERT(breaks(far, of(op, far).data(far.memory.at(0), 0, far.lkey()), Rule::zero_length));
   }
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   const uint32_t wide = wide_key(b);
   b.b.recv(0, 0, wide);
   b.run();
@@ -62,7 +62,8 @@ void zero_is_meant_where_two_gib_lie() {
 }
 
 void two_gib_said_as_they_are_become_inline_data() {
-  Bench alone(LintMode::warn), among(LintMode::warn), stale(LintMode::warn), none(LintMode::warn);
+  Bench alone(lint::LintMode::warn), among(lint::LintMode::warn), stale(lint::LintMode::warn),
+      none(lint::LintMode::warn);
   const uint32_t wide = wide_key(alone);
   CU_ASSERT(breaks(alone, of(Opcode::rdma_write, alone).data(0, bit_31, wide), Rule::empty_inline));
   CU_ASSERT(breaks(among, among.plain().data(among.memory.at(0), bit_31, among.lkey()),
@@ -74,7 +75,8 @@ void two_gib_said_as_they_are_become_inline_data() {
 }
 
 void messages_and_reads_have_limits() {
-  Bench b(LintMode::warn), sum(LintMode::warn), read(LintMode::warn), write(LintMode::warn);
+  Bench b(lint::LintMode::warn), sum(lint::LintMode::warn), read(lint::LintMode::warn),
+      write(lint::LintMode::warn);
   const uint64_t at = sum.memory.at(0);
   Wqe long_one = of(Opcode::rdma_write, sum).data(at, two_gib - 1, sum.lkey());
   CU_ASSERT(breaks(sum, long_one.data(at, 2, sum.lkey()), Rule::long_message));
@@ -87,7 +89,7 @@ void messages_and_reads_have_limits() {
   CU_ASSERT(breaks(read, many(read, Opcode::rdma_read, 31), Rule::long_read));
   CU_ASSERT(is_fine(write, many(write, Opcode::rdma_write, 31)));
   // In error mode the linter says it before the engine does.
-  Bench strict(LintMode::error);
+  Bench strict(lint::LintMode::error);
   EQUAL(strict.run_one(strict.a, many(strict, Opcode::rdma_read, 31)).syndrome,
         Syndrome::local_qp_op);
 }

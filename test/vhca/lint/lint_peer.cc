@@ -17,12 +17,12 @@ constexpr uint8_t small = prm::ctrl::small_fence;
 
 // Two adapters; the right one has a key of pieces that its own UMR changes and the left one uses.
 struct Pair {
-  explicit Pair(LintMode mode)
+  explicit Pair(lint::LintMode mode)
       : w(shape(mode)),
         near_key(w.left.reg(near, rw_access)),
         far_key(w.right.reg(far, rw_access)),
         key(w.right.make_key(8)) {}
-  static LinkShape shape(LintMode mode) {
+  static LinkShape shape(lint::LintMode mode) {
     LinkShape s;
     s.lint = mode;
     return s;
@@ -62,7 +62,7 @@ struct Pair {
 
 void a_peer_that_was_not_told_is_named() {
   for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read}) {
-    Pair p(LintMode::warn);
+    Pair p(lint::LintMode::warn);
     p.bind(p.umr().quiet());
     const std::string text = told([&] { CU_ASSERT(p.w.post(p.access(op)).has_value()); });
     EQUAL(p.count(Rule::wire_key), 1);
@@ -75,7 +75,7 @@ void a_peer_that_was_not_told_is_named() {
 
 // What the right side does before the peer uses the key, and how that ends.
 struct Telling {
-  LintMode mode;
+  lint::LintMode mode;
   bool signalled;
   std::optional<uint8_t> fence;  // of a message behind the UMR
   uint64_t findings;
@@ -83,12 +83,12 @@ struct Telling {
 
 void a_peer_is_told_behind_a_fence_or_after_the_completion() {
   // A message without a fence is a finding itself: it would go no further in error mode.
-  constexpr Telling rows[] = {{LintMode::error, true, std::nullopt, 0},
-                              {LintMode::error, false, std::nullopt, 1},
-                              {LintMode::warn, false, uint8_t{0}, 1},
-                              {LintMode::warn, false, prm::ctrl::answer_fence, 1},
-                              {LintMode::error, false, prm::ctrl::fence, 0},
-                              {LintMode::error, false, small, 0}};
+  constexpr Telling rows[] = {{lint::LintMode::error, true, std::nullopt, 0},
+                              {lint::LintMode::error, false, std::nullopt, 1},
+                              {lint::LintMode::warn, false, uint8_t{0}, 1},
+                              {lint::LintMode::warn, false, prm::ctrl::answer_fence, 1},
+                              {lint::LintMode::error, false, prm::ctrl::fence, 0},
+                              {lint::LintMode::error, false, small, 0}};
   for (const Telling& row : rows) {
     for (Opcode op : {Opcode::rdma_write, Opcode::rdma_read}) {
       Pair p(row.mode);
@@ -98,17 +98,17 @@ void a_peer_is_told_behind_a_fence_or_after_the_completion() {
       EQUAL(p.w.left.cq_a.poll().has_value(), row.fence.has_value());
       std::optional<Completion> c = p.w.post(p.access(op));
       CU_ASSERT_FATAL(c.has_value());
-      const bool refused = row.mode == LintMode::error && row.findings != 0;
+      const bool refused = row.mode == lint::LintMode::error && row.findings != 0;
       EQUAL(c->syndrome, refused ? Syndrome::remote_access : Syndrome::none);
       EQUAL(p.count(Rule::wire_key), row.findings);
-      EQUAL(p.count(Rule::unfenced_umr), row.mode == LintMode::warn ? 1 : 0);
+      EQUAL(p.count(Rule::unfenced_umr), row.mode == lint::LintMode::warn ? 1 : 0);
     }
   }
 }
 
 // Half of a WRITE has come when its key changes.
 void a_key_is_not_changed_under_a_peers_request() {
-  Pair p(LintMode::warn);
+  Pair p(lint::LintMode::warn);
   p.bind(p.umr());
   CU_ASSERT(p.w.right.cq_a.poll().has_value());
   p.w.left.a.put(p.access(Opcode::rdma_write, 8192));
@@ -128,7 +128,7 @@ void a_key_is_not_changed_under_a_peers_request() {
 
 // Of the peer's requests and of receives as well.
 void lost_memory_is_named_to_the_wire_and_to_receives() {
-  Pair p(LintMode::warn);
+  Pair p(lint::LintMode::warn);
   void* again = ::mmap(p.far.data(), 4096, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   EQUAL_FATAL(again, p.far.data());

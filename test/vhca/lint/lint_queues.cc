@@ -14,7 +14,7 @@ using prm::lint::Rule;
 
 // The tag of before is nobody's who waits for the UMR.
 void who_uses_the_old_tag_waits_for_nobody() {
-  Bench old(LintMode::warn);
+  Bench old(lint::LintMode::warn);
   old.finish((old.a.put(old.umr()), old.a));
   UmrShape shape;
   shape.len = 128;
@@ -29,7 +29,7 @@ void who_uses_the_old_tag_waits_for_nobody() {
 }
 
 void another_queue_waits_for_the_completion() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   b.a.put(b.umr());
   b.b.put(b.write());
   b.a.ring(b.uar);
@@ -39,18 +39,18 @@ void another_queue_waits_for_the_completion() {
   EQUAL(b.findings(), 1);
   who_uses_the_old_tag_waits_for_nobody();
   // With the UMR's completion written it is fine; without a completion it never is.
-  Bench c(LintMode::warn);
+  Bench c(lint::LintMode::warn);
   c.finish((c.a.put(c.umr()), c.a));
   c.finish((c.b.put(c.write()), c.b));
   EQUAL(c.findings(), 0);
-  Bench d(LintMode::warn);
+  Bench d(lint::LintMode::warn);
   d.finish((d.a.put(d.umr().quiet()), d.a));
   d.finish((d.b.put(d.write()), d.b));
   EQUAL(d.count(Rule::early_key), 1);
 }
 
 void a_key_in_use_elsewhere_is_not_changed() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   b.finish((b.a.put(b.umr()), b.a));
   b.b.put(b.write());
   b.a.put(b.umr());
@@ -64,7 +64,7 @@ void a_key_in_use_elsewhere_is_not_changed() {
 // Who reads as a peer and still has the key gets what it showed, or is refused.
 void an_invalidation_is_waited_for_by_nobody() {
   for (const bool read_first : {false, true}) {
-    Bench b(LintMode::warn);
+    Bench b(lint::LintMode::warn);
     b.finish((b.a.put(b.umr()), b.a));
     UmrShape gone;
     gone.mask = prm::umr::mask_free;
@@ -83,7 +83,7 @@ void an_invalidation_is_waited_for_by_nobody() {
 }
 
 void a_key_of_keys_is_looked_into() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   uint32_t outer = b.make_key(4);
   UmrShape shape;
   shape.len = 64;
@@ -97,7 +97,7 @@ void a_key_of_keys_is_looked_into() {
 }
 
 void queues_that_are_too_full_are_named() {
-  RigShape small_ring = linted(LintMode::warn);
+  RigShape small_ring = linted(lint::LintMode::warn);
   small_ring.a.sq_wqebbs = 4;
   Bench b(small_ring);
   for (int i = 0; i < 4; i++) b.a.put(Wqe(Opcode::nop).quiet());
@@ -107,7 +107,7 @@ void queues_that_are_too_full_are_named() {
   b.go(b.a);
   EQUAL(b.count(Rule::sq_overrun), 1);
 
-  RigShape small_cq = linted(LintMode::warn);
+  RigShape small_cq = linted(lint::LintMode::warn);
   small_cq.cq_entries = 4;
   Bench c(small_cq);
   for (int i = 0; i < 3; i++) c.a.put(Wqe(Opcode::nop));

@@ -43,7 +43,7 @@ const RecvSeed recv_seeds[] = {
 
 void each_mistake_of_a_receive_is_named() {
   for (const RecvSeed& seed : recv_seeds) {
-    Bench b(LintMode::warn);
+    Bench b(lint::LintMode::warn);
     const std::string text = told([&] {
       seed.spoil(b);
       send(b);
@@ -54,7 +54,7 @@ void each_mistake_of_a_receive_is_named() {
     expect(text, "; receive WQE 0 of queue ");
     expect(text, " is: RECV; ");
     EQUAL(b.state(b.b), seed.unreadable ? QpState::err : QpState::rts);
-    Bench strict(LintMode::error);
+    Bench strict(lint::LintMode::error);
     seed.spoil(strict);
     send(strict);
     std::optional<Completion> c = strict.cq_b.poll();
@@ -66,7 +66,7 @@ void each_mistake_of_a_receive_is_named() {
 }
 
 void receives_as_they_should_be_are_silent() {
-  Bench b(LintMode::error);
+  Bench b(lint::LintMode::error);
   for (int i = 0; i < 40; i++) {
     b.b.recv(b.memory.at(4096), 128, b.lkey());
     send(b);
@@ -78,7 +78,7 @@ void receives_as_they_should_be_are_silent() {
 }
 
 void too_many_receives_are_named() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   for (int i = 0; i < 16; i++) b.b.recv(b.memory.at(4096), 128, b.lkey());
   b.run();
   EQUAL(b.findings(), 0);
@@ -89,7 +89,7 @@ void too_many_receives_are_named() {
 
 // The receives of a queue can complete whenever the peer likes.
 void receives_beyond_the_completion_queue_are_named() {
-  RigShape shape = linted(LintMode::warn);
+  RigShape shape = linted(lint::LintMode::warn);
   shape.cq_entries = 8;
   Bench b(shape);
   for (int i = 0; i < 8; i++) b.b.recv(b.memory.at(4096), 128, b.lkey());
@@ -115,18 +115,18 @@ void receives_beyond_the_completion_queue_are_named() {
 
 // A shared queue whose links lead nowhere, or whose reserved bytes are used.
 struct SharedBench {
-  SharedBench() : b(LintMode::warn) {
+  SharedBench() : b(lint::LintMode::warn) {
     SrqSpec spec;
     spec.pd = b.pd;
     spec.buf = ring.va();
     spec.record = record.va();
     spec.wqes = 8;
     spec.wqe_shift = 6;
-    Result<uint32_t> made = create_srq(*b.hca, spec, &b.events);
+    Result<uint32_t> made = hca::create_srq(*b.hca, spec, &b.events);
     CU_ASSERT_FATAL(made.ok());
     srqn = *made;
   }
-  ~SharedBench() { destroy_srq(*b.hca, srqn); }
+  ~SharedBench() { hca::destroy_srq(*b.hca, srqn); }
   void post(uint32_t place, uint16_t next, uint8_t reserved = 0) {
     prm::SrqNextSeg link{};
     link.next_wqe_index = be16{next};
@@ -163,7 +163,7 @@ void shared_receives_are_followed_by_their_links() {
 
 // What is mapped there next is not what the key shows.
 void memory_that_went_away_is_named_even_if_other_memory_came() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   const std::string gone = told([&] {
     void* again = ::mmap(b.memory.data() + 8192, 4096, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -186,15 +186,15 @@ void memory_that_went_away_is_named_even_if_other_memory_came() {
 }
 
 void a_region_is_looked_at_when_it_ends_and_no_longer() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   Pages other(8192);
   const MrKeys keys = b.reg(other, rw_access);
   other.unmap();
-  EQUAL(dereg_mr(*b.hca, MkeyIndex{keys.lkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*b.hca, MkeyIndex{keys.lkey.value() >> 8}), 0);
   EQUAL(b.count(Rule::unmapped_region), 1);
   Pages third(8192);
   const MrKeys more = b.reg(third, rw_access);
-  EQUAL(dereg_mr(*b.hca, MkeyIndex{more.lkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*b.hca, MkeyIndex{more.lkey.value() >> 8}), 0);
   third.unmap();
   b.run();
   EQUAL(b.findings(), 1);

@@ -77,7 +77,7 @@ void post_seed(Bench& b, const Seed& seed) {
 
 void each_mistake_is_named() {
   for (const Seed& seed : seeds) {
-    Bench b(LintMode::warn);
+    Bench b(lint::LintMode::warn);
     post_seed(b, seed);
     b.go(b.a);
     const char* name = prm::lint::row_of(seed.rule).name;
@@ -92,11 +92,11 @@ void each_mistake_is_named() {
 // Its queues, keys and regions were there before.
 void a_linter_that_comes_late_names_each() {
   for (const Seed& seed : seeds) {
-    Bench b(LintMode::off);
+    Bench b(lint::LintMode::off);
     for (int i = 0; i < 256; i++) b.finish((b.a.put(b.plain()), b.a));
     CU_ASSERT_FATAL(b.hca->lint == nullptr);
-    b.hca->set_lint(LintMode::warn);
-    b.hca->set_lint(LintMode::warn);
+    b.hca->set_lint(lint::LintMode::warn);
+    b.hca->set_lint(lint::LintMode::warn);
     EQUAL(b.findings(), 0);
     post_seed(b, seed);
     b.go(b.a);
@@ -109,24 +109,24 @@ void a_linter_that_comes_late_names_each() {
 // What was announced and not executed is judged when it comes; warnings become errors; then it
 // goes, and nobody is watched.
 void a_linter_comes_and_goes_amid_work() {
-  Bench b(LintMode::off);
+  Bench b(lint::LintMode::off);
   b.cq_b.poll();
   b.b.put(b.plain());
   b.a.put(b.plain().data(b.memory.at(0), 0, b.lkey()));
   b.a.ring(b.uar);
-  b.hca->set_lint(LintMode::warn);
+  b.hca->set_lint(lint::LintMode::warn);
   b.go(b.b);
   EQUAL(b.count(Rule::zero_length), 1);
   EQUAL(b.findings(), 1);
-  b.hca->set_lint(LintMode::off);
+  b.hca->set_lint(lint::LintMode::off);
   CU_ASSERT(b.hca->lint == nullptr);
-  Bench c(LintMode::warn);
+  Bench c(lint::LintMode::warn);
   c.finish((c.a.put(c.plain()), c.a));
-  c.hca->set_lint(LintMode::off);
+  c.hca->set_lint(lint::LintMode::off);
   c.finish((c.a.put(with(c.plain(), 16 + offsetof(prm::RaddrSeg, reserved), uint8_t{1})), c.a));
   EQUAL(c.state(c.a), QpState::rts);
-  c.hca->set_lint(LintMode::warn);
-  c.hca->set_lint(LintMode::error);
+  c.hca->set_lint(lint::LintMode::warn);
+  c.hca->set_lint(lint::LintMode::error);
   c.finish((c.a.put(with(c.plain(), 16 + offsetof(prm::RaddrSeg, reserved), uint8_t{1})), c.a));
   EQUAL(c.count(Rule::reserved_bits), 1);
   EQUAL(c.state(c.a), QpState::err);
@@ -135,7 +135,7 @@ void a_linter_comes_and_goes_amid_work() {
 // The completion has the rule's syndrome and the queue is in error.
 void a_strict_adapter_fails_the_wqe() {
   for (const Seed& seed : seeds) {
-    Bench b(LintMode::error);
+    Bench b(lint::LintMode::error);
     post_seed(b, seed);
     b.go(b.a);
     Syndrome got = Syndrome::none;
@@ -151,12 +151,12 @@ void a_strict_adapter_fails_the_wqe() {
 }
 
 void lists_by_pointer_are_looked_at() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   b.a.put(by_pointer(b, b.memory.at(16), 64));
   b.go(b.a);
   EQUAL(b.count(Rule::pointer_alignment), 1);
   EQUAL(b.findings(), 1);
-  Bench c(LintMode::warn);
+  Bench c(lint::LintMode::warn);
   c.a.put(by_pointer(c, c.memory.at(0), 4));  // entries counted, not bytes
   c.go(c.a);
   EQUAL(c.count(Rule::pointer_bytes), 1);
@@ -164,7 +164,7 @@ void lists_by_pointer_are_looked_at() {
 }
 
 void a_stride_that_was_cut_is_named() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   UmrShape shape;
   shape.len = 140000;
   // 70,000 bytes do not fit into 16 bits.
@@ -178,7 +178,7 @@ void a_stride_that_was_cut_is_named() {
 }
 
 void a_finding_is_a_sentence_with_the_wqe() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   std::string text = told([&] {
     b.a.put(b.umr());
     b.a.put(b.write());
@@ -194,7 +194,7 @@ void a_finding_is_a_sentence_with_the_wqe() {
 }
 
 void warnings_come_less_and_less_often() {
-  Bench b(LintMode::warn);
+  Bench b(lint::LintMode::warn);
   std::string text = told([&] {
     for (int i = 0; i < 100; i++) {
       b.a.put(with(b.plain(), 16 + offsetof(prm::RaddrSeg, reserved), uint8_t{1}));
@@ -209,7 +209,7 @@ void warnings_come_less_and_less_often() {
 }
 
 void off_is_off() {
-  Bench b(LintMode::off);
+  Bench b(lint::LintMode::off);
   EQUAL(b.hca->lint, nullptr);
   b.a.put(b.umr());
   b.a.put(b.write());
@@ -218,7 +218,7 @@ void off_is_off() {
 }
 
 void a_reset_queue_starts_anew() {
-  Bench b(LintMode::error);
+  Bench b(lint::LintMode::error);
   // The second time the mistake is in the first WQE behind the reset.
   for (uint64_t found = 1; found <= 2; found++) {
     b.a.put(with(b.umr(), umr_at + 2, uint8_t{1}));

@@ -44,7 +44,8 @@ bool round_trip(T value) {
   bool ok = true;
   for (std::size_t off = 0; off < 8; ++off) {
     T plain;
-    ok = ok && dma::store(va(mem + off), value) && dma::load(va(mem + off), back) && back == value;
+    ok = ok && memory::dma::store(va(mem + off), value) && memory::dma::load(va(mem + off), back) &&
+         back == value;
     std::memcpy(&plain, mem + off, sizeof(T));
     ok = ok && plain == value;
   }
@@ -59,10 +60,11 @@ inline int reads_done(Va a) {
   uint64_t d = 0;
   bool equal = false;
   std::byte big[2048];
-  return dma::load(a, b) + dma::load(a, h) + dma::load(a, w) + dma::load(a, d) +
-         dma::copy_in(big, a, 1) + dma::copy_in(big, a, 64) + dma::copy_in(big, a, 200) +
-         dma::copy_in(big, a, 600) + dma::copy_in(big, a, sizeof(big)) +
-         dma::compare(a, big, 16, equal);
+  return memory::dma::load(a, b) + memory::dma::load(a, h) + memory::dma::load(a, w) +
+         memory::dma::load(a, d) + memory::dma::copy_in(big, a, 1) +
+         memory::dma::copy_in(big, a, 64) + memory::dma::copy_in(big, a, 200) +
+         memory::dma::copy_in(big, a, 600) + memory::dma::copy_in(big, a, sizeof(big)) +
+         memory::dma::compare(a, big, 16, equal);
 }
 
 inline constexpr int all_reads = 10;
@@ -70,11 +72,13 @@ inline constexpr int all_reads = 10;
 inline int writes_done(Va a) {
   uint64_t old = 0;
   static const std::byte big[2048] = {};
-  return dma::store(a, uint8_t{1}) + dma::store(a, uint16_t{1}) + dma::store(a, uint32_t{1}) +
-         dma::store(a, uint64_t{1}) + dma::exchange(a, 1, old) + dma::fetch_add(a, 1, old) +
-         dma::compare_exchange(a, 0, 1, old) + dma::copy_out(a, big, 3) +
-         dma::copy_out(a, big, 64) + dma::copy_out(a, big, 200) + dma::copy_out(a, big, 600) +
-         dma::copy_out(a, big, sizeof(big)) + dma::copy(a, va(big), 100);
+  return memory::dma::store(a, uint8_t{1}) + memory::dma::store(a, uint16_t{1}) +
+         memory::dma::store(a, uint32_t{1}) + memory::dma::store(a, uint64_t{1}) +
+         memory::dma::exchange(a, 1, old) + memory::dma::fetch_add(a, 1, old) +
+         memory::dma::compare_exchange(a, 0, 1, old) + memory::dma::copy_out(a, big, 3) +
+         memory::dma::copy_out(a, big, 64) + memory::dma::copy_out(a, big, 200) +
+         memory::dma::copy_out(a, big, 600) + memory::dma::copy_out(a, big, sizeof(big)) +
+         memory::dma::copy(a, va(big), 100);
 }
 
 inline constexpr int all_writes = 13;

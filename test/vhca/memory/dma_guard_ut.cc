@@ -46,7 +46,7 @@ void fault() {
 
 bool still_guarded() {
   uint64_t v = 0;
-  return !dma::load(Va{reinterpret_cast<uint64_t>(bad_page)}, v);
+  return !memory::dma::load(Va{reinterpret_cast<uint64_t>(bad_page)}, v);
 }
 
 void set(int sig, void (*handler)(int, siginfo_t*, void*), struct sigaction* old = nullptr) {
@@ -88,7 +88,7 @@ void raise_for_the_one_before(int sig, siginfo_t*, void*) {
 void a_handler_set_before_ours_gets_its_own_faults() {
   EQUAL(outcome([] {
           set(SIGSEGV, check_and_leave);
-          dma::check_on_top();
+          memory::dma::check_on_top();
           fault();
         }),
         seen);
@@ -97,7 +97,7 @@ void a_handler_set_before_ours_gets_its_own_faults() {
 void a_handler_that_repairs_lets_the_program_go_on() {
   EQUAL(outcome([] {
           set(SIGSEGV, repair);
-          dma::check_on_top();
+          memory::dma::check_on_top();
           fault();
           fault();
           _exit(static_cast<int>(bad_page[24]) == 1 ? seen : 1);
@@ -108,7 +108,7 @@ void a_handler_that_repairs_lets_the_program_go_on() {
 void without_another_handler_a_fault_ends_the_process() {
   EQUAL(outcome([] {
           signal(SIGSEGV, SIG_DFL);
-          dma::check_on_top();
+          memory::dma::check_on_top();
           if (still_guarded()) fault();
         }),
         1000 + SIGSEGV);
@@ -117,7 +117,7 @@ void without_another_handler_a_fault_ends_the_process() {
 void a_signal_that_was_sent_ends_the_process_too() {
   EQUAL(outcome([] {
           signal(SIGBUS, SIG_DFL);
-          dma::check_on_top();
+          memory::dma::check_on_top();
           kill(getpid(), SIGBUS);
         }),
         1000 + SIGBUS);
@@ -126,14 +126,14 @@ void a_signal_that_was_sent_ends_the_process_too() {
 void an_ignored_signal_is_ignored_only_where_it_was_sent() {
   auto ignored = [] {
     signal(SIGSEGV, SIG_IGN);
-    dma::check_on_top();
+    memory::dma::check_on_top();
     kill(getpid(), SIGSEGV);
     _exit(seen);
   };
   EQUAL(outcome(ignored), seen);
   EQUAL(outcome([] {
           signal(SIGSEGV, SIG_IGN);
-          dma::check_on_top();
+          memory::dma::check_on_top();
           fault();
         }),
         1000 + SIGSEGV);
@@ -141,9 +141,9 @@ void an_ignored_signal_is_ignored_only_where_it_was_sent() {
 
 void a_handler_set_later_is_overtaken_and_said_once() {
   EQUAL(outcome([] {
-          if (dma::check_on_top()) _exit(1);
+          if (memory::dma::check_on_top()) _exit(1);
           set(SIGSEGV, check_and_leave);
-          if (!dma::check_on_top() || dma::check_on_top()) _exit(2);
+          if (!memory::dma::check_on_top() || memory::dma::check_on_top()) _exit(2);
           if (!still_guarded()) _exit(3);
           fault();
         }),
@@ -153,9 +153,9 @@ void a_handler_set_later_is_overtaken_and_said_once() {
 void a_handler_that_calls_the_one_before_does_not_go_round() {
   CU_ASSERT(ended(outcome([] {
     signal(SIGSEGV, SIG_DFL);
-    dma::check_on_top();
+    memory::dma::check_on_top();
     set(SIGSEGV, call_the_one_before, &before_theirs);
-    dma::check_on_top();
+    memory::dma::check_on_top();
     fault();
   })));
 }
@@ -163,9 +163,9 @@ void a_handler_that_calls_the_one_before_does_not_go_round() {
 void a_handler_that_raises_for_the_one_before_does_not_go_round() {
   CU_ASSERT(ended(outcome([] {
     signal(SIGSEGV, SIG_DFL);
-    dma::check_on_top();
+    memory::dma::check_on_top();
     set(SIGSEGV, raise_for_the_one_before, &before_theirs);
-    dma::check_on_top();
+    memory::dma::check_on_top();
     fault();
   })));
 }
@@ -177,25 +177,25 @@ void an_interposed_sigaction_keeps_ours_in_front() {
           a.sa_sigaction = check_and_leave;
           a.sa_flags = SA_SIGINFO;
           sigaddset(&a.sa_mask, SIGUSR1);
-          if (dma::client_sigaction(SIGSEGV, &a, &old) != 0) _exit(1);
-          if (dma::client_sigaction(SIGSEGV, nullptr, &now) != 0) _exit(2);
+          if (memory::dma::client_sigaction(SIGSEGV, &a, &old) != 0) _exit(1);
+          if (memory::dma::client_sigaction(SIGSEGV, nullptr, &now) != 0) _exit(2);
           if (now.sa_sigaction != check_and_leave || now.sa_flags != SA_SIGINFO ||
               sigismember(&now.sa_mask, SIGUSR1) != 1)
             _exit(3);
-          if (dma::check_on_top() || !still_guarded()) _exit(4);
+          if (memory::dma::check_on_top() || !still_guarded()) _exit(4);
           fault();
         }),
         seen);
-  CU_ASSERT(dma::client_sigaction(SIGINT, nullptr, nullptr) == -1 && errno == EINVAL);
+  CU_ASSERT(memory::dma::client_sigaction(SIGINT, nullptr, nullptr) == -1 && errno == EINVAL);
 }
 
 void a_thread_that_blocks_the_signals_can_be_told() {
-  CU_ASSERT(dma::signals_open());
+  CU_ASSERT(memory::dma::signals_open());
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, SIGBUS);
   sigprocmask(SIG_BLOCK, &one, nullptr);
-  CU_ASSERT(!dma::signals_open());
+  CU_ASSERT(!memory::dma::signals_open());
   sigprocmask(SIG_UNBLOCK, &one, nullptr);
 }
 
@@ -224,6 +224,6 @@ constexpr test::Case cases[] = {
 KILIM_TEST_MAIN(dma_guard) {
   dma_guard_ut::bad_page =
       static_cast<std::byte*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  if (!dma::install()) return 2;
+  if (!memory::dma::install()) return 2;
   return test::run_cases("vhca/memory/dma_guard", dma_guard_ut::cases, argc, argv);
 }

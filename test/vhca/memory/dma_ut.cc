@@ -39,7 +39,7 @@ void copies_move_exactly_their_bytes() {
     std::fill(to.begin(), to.end(), std::byte{0xee});
     std::fill(want.begin(), want.end(), std::byte{0xee});
     std::memcpy(want.data() + a, from.data() + b, n);
-    bad += !dma::copy(va(to.data() + a), va(from.data() + b), n) || to != want;
+    bad += !memory::dma::copy(va(to.data() + a), va(from.data() + b), n) || to != want;
   };
   for (std::size_t n = 0; n < 280; ++n) try_one(n, 64 + n % 17, 64 + n % 13);
   for (std::size_t n :
@@ -52,21 +52,21 @@ void copies_move_exactly_their_bytes() {
 void compare_tells_equal_from_different_and_fault() {
   std::vector<std::byte> a(1000, std::byte{1}), b(a);
   bool equal = false;
-  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal));
+  CU_ASSERT(memory::dma::compare(va(a.data()), b.data(), a.size(), equal));
   CU_ASSERT(equal);
   b[999] = std::byte{2};
-  CU_ASSERT(dma::compare(va(a.data()), b.data(), a.size(), equal));
+  CU_ASSERT(memory::dma::compare(va(a.data()), b.data(), a.size(), equal));
   CU_ASSERT(!equal);
 }
 
 void atomics_return_what_was_there() {
   alignas(8) uint64_t word = 5;
   uint64_t old = 0;
-  CU_ASSERT(dma::fetch_add(va(&word), 3, old) && old == 5 && word == 8);
-  CU_ASSERT(dma::exchange(va(&word), 9, old) && old == 8 && word == 9);
-  CU_ASSERT(dma::compare_exchange(va(&word), 8, 1, old) && old == 9 && word == 9);
-  CU_ASSERT(dma::compare_exchange(va(&word), 9, 1, old) && old == 9 && word == 1);
-  CU_ASSERT(!dma::fetch_add(at(va(&word), 4), 1, old));
+  CU_ASSERT(memory::dma::fetch_add(va(&word), 3, old) && old == 5 && word == 8);
+  CU_ASSERT(memory::dma::exchange(va(&word), 9, old) && old == 8 && word == 9);
+  CU_ASSERT(memory::dma::compare_exchange(va(&word), 8, 1, old) && old == 9 && word == 9);
+  CU_ASSERT(memory::dma::compare_exchange(va(&word), 9, 1, old) && old == 9 && word == 1);
+  CU_ASSERT(!memory::dma::fetch_add(at(va(&word), 4), 1, old));
   EQUAL(word, 1);
 }
 
@@ -120,10 +120,10 @@ void addresses_that_no_process_has_are_faults() {
 void lengths_that_wrap_the_address_space_are_faults() {
   std::byte mem[64] = {};
   std::byte other[64] = {};
-  CU_ASSERT(!dma::copy_in(other, va(mem), ~std::size_t{0}));
-  CU_ASSERT(!dma::copy_out(va(mem), other, ~std::size_t{0} - va(mem).value() + 2));
-  CU_ASSERT(!dma::copy(va(mem), va(other), std::size_t{1} << 63));
-  CU_ASSERT(dma::copy(Va{0}, Va{0}, 0));
+  CU_ASSERT(!memory::dma::copy_in(other, va(mem), ~std::size_t{0}));
+  CU_ASSERT(!memory::dma::copy_out(va(mem), other, ~std::size_t{0} - va(mem).value() + 2));
+  CU_ASSERT(!memory::dma::copy(va(mem), va(other), std::size_t{1} << 63));
+  CU_ASSERT(memory::dma::copy(Va{0}, Va{0}, 0));
 }
 
 void a_fault_in_the_middle_spares_what_is_not_allowed() {
@@ -131,8 +131,8 @@ void a_fault_in_the_middle_spares_what_is_not_allowed() {
     Pages half(PROT_NONE);
     std::vector<std::byte> data(n, std::byte{0x77});
     Va start = Va{half.second().value() - n / 2};
-    CU_ASSERT(!dma::copy_out(start, data.data(), n));
-    CU_ASSERT(!dma::copy_in(data.data(), start, n));
+    CU_ASSERT(!memory::dma::copy_out(start, data.data(), n));
+    CU_ASSERT(!memory::dma::copy_in(data.data(), start, n));
     mprotect(half.mem + page, page, PROT_READ);
     EQUAL(half.mem[page - n / 2 - 1], std::byte{0x11});
     EQUAL(half.mem[page], std::byte{0x11});
@@ -145,7 +145,7 @@ void copies_up_to_the_last_byte_do_not_reach_beyond() {
   int done = 0;
   for (std::size_t n = 0; n <= sizeof(to); ++n) {
     Va start = Va{half.second().value() - n};
-    done += dma::copy_in(to, start, n) && dma::copy_out(start, to, n);
+    done += memory::dma::copy_in(to, start, n) && memory::dma::copy_out(start, to, n);
   }
   EQUAL(done, sizeof(to) + 1);
 }
@@ -158,8 +158,8 @@ void other_threads_fault_and_copy_at_the_same_time() {
     threads.emplace_back([&] {
       std::byte mine[128] = {};
       for (int i = 0; i < 500; ++i) {
-        g += !dma::copy_in(mine, half.second(), 128);
-        g += dma::copy_in(mine, va(half.mem), 128) && mine[127] == std::byte{0x11};
+        g += !memory::dma::copy_in(mine, half.second(), 128);
+        g += memory::dma::copy_in(mine, va(half.mem), 128) && mine[127] == std::byte{0x11};
       }
     });
   }
@@ -176,7 +176,7 @@ double nanoseconds(std::size_t bytes, bool guarded) {
     clock_gettime(CLOCK_MONOTONIC, &a);
     for (int i = 0; i < rounds; ++i) {
       if (guarded) {
-        if (!dma::copy_in(to.data(), va(from.data()), bytes)) return -1;
+        if (!memory::dma::copy_in(to.data(), va(from.data()), bytes)) return -1;
       } else {
         std::memcpy(to.data(), from.data(), bytes);
         asm volatile("" ::"r"(to.data()) : "memory");
@@ -204,23 +204,23 @@ void moves_in_line_are_guarded() {
   std::memset(mine, 0x22, sizeof mine);
   const uint64_t end = p.second().value(), here = va(mine).value();
   const __m128i middle = _mm_set1_epi8(0x33);
-  EQUAL(dma::read_ctrl(end - 12).head, 0x1111111111111111);
-  EQUAL(dma::read_ctrl(end - 12).flags >> 24, 0x11);
-  EQUAL(dma::read_ctrl(end - 11).head, 0);
-  EQUAL(dma::read_ctrl(end).head, 0);
-  EQUAL(dma::read_plain(end - 48).length_and_key, 0x1111111111111111);
-  EQUAL(dma::read_plain(end - 47).length_and_key, 0);
-  EQUAL(dma::read_plain(end).length_and_key, 0);
+  EQUAL(memory::dma::read_ctrl(end - 12).head, 0x1111111111111111);
+  EQUAL(memory::dma::read_ctrl(end - 12).flags >> 24, 0x11);
+  EQUAL(memory::dma::read_ctrl(end - 11).head, 0);
+  EQUAL(memory::dma::read_ctrl(end).head, 0);
+  EQUAL(memory::dma::read_plain(end - 48).length_and_key, 0x1111111111111111);
+  EQUAL(memory::dma::read_plain(end - 47).length_and_key, 0);
+  EQUAL(memory::dma::read_plain(end).length_and_key, 0);
   for (std::size_t n = 32; n <= 64; n++) {
-    CU_ASSERT(dma::move_32_to_64(end - n, here, n));
+    CU_ASSERT(memory::dma::move_32_to_64(end - n, here, n));
     EQUAL(p.mem[page - 1], std::byte{0x22});
     EQUAL(p.mem[page - n], std::byte{0x22});
     EQUAL(p.mem[page - n - 1], std::byte{0x11});
-    CU_ASSERT(!dma::move_32_to_64(end - n + 1, here, n));
-    CU_ASSERT(!dma::move_32_to_64(here, end - n + 1, n));
+    CU_ASSERT(!memory::dma::move_32_to_64(end - n + 1, here, n));
+    CU_ASSERT(!memory::dma::move_32_to_64(here, end - n + 1, n));
     std::memset(p.mem, 0x11, page);
   }
-  CU_ASSERT(dma::give_64(end - 64, middle, 4, 5));
+  CU_ASSERT(memory::dma::give_64(end - 64, middle, 4, 5));
   uint64_t words[8];
   std::memcpy(words, p.mem + page - 64, sizeof words);
   EQUAL(words[0], 0);
@@ -229,8 +229,8 @@ void moves_in_line_are_guarded() {
   EQUAL(words[5], 0x3333333333333333);
   EQUAL(words[6], 4);
   EQUAL(words[7], 5);
-  CU_ASSERT(!dma::give_64(end - 56, middle, 4, 5));
-  CU_ASSERT(!dma::give_64(end, middle, 4, 5));
+  CU_ASSERT(!memory::dma::give_64(end - 56, middle, 4, 5));
+  CU_ASSERT(!memory::dma::give_64(end, middle, 4, 5));
 }
 
 constexpr kilim::test::Case cases[] = {
@@ -259,6 +259,6 @@ constexpr kilim::test::Case cases[] = {
 }  // namespace dma_ut
 
 KILIM_TEST_MAIN(dma) {
-  if (!dma::install()) return 2;
+  if (!memory::dma::install()) return 2;
   return kilim::test::run_cases("vhca/memory/dma", dma_ut::cases, argc, argv);
 }

@@ -30,17 +30,17 @@ namespace kilim::vhca::test {
 using rdmacm::EventType;
 
 // The loopback adapter, 127.0.0.1 and ::1; one on a cable that nobody else is on, 10.9.0.1/24.
-inline Hca& adapter(bool wired = false) {
-  static Hca* both[2] = {};
+inline hca::Hca& adapter(bool wired = false) {
+  static hca::Hca* both[2] = {};
   if (both[wired] == nullptr) {
-    CU_ASSERT_FATAL(dma::install());
-    HcaConfig config;
+    CU_ASSERT_FATAL(memory::dma::install());
+    hca::HcaConfig config;
     config.name = wired ? "cm1" : "cm0";
     config.mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(wired ? 9 : 1)};
     config.ips = {*parse_port_ip(wired ? "10.9.0.1/24" : "127.0.0.1/8")};
     if (!wired) config.ips.push_back(*parse_port_ip("::1/128"));
-    if (wired) config.wires.push_back(*Cable::create("rdmacm-test"));
-    both[wired] = Hca::create(std::move(config))->release();
+    if (wired) config.wires.push_back(*wire::Cable::create("rdmacm-test"));
+    both[wired] = hca::Hca::create(std::move(config))->release();
     rdmacm::add_adapter(*both[wired]);
   }
   return *both[wired];
@@ -75,19 +75,19 @@ class Channel {
   Channel() {
     adapter();
     adapter(true);
-    auto made = CmFile::create(true, fd);
+    auto made = rdmacm::CmFile::create(true, fd);
     CU_ASSERT_FATAL(made.ok());
     file = std::move(*made);
     CU_ASSERT(::fcntl(fd.get(), F_SETFL, O_NONBLOCK) == 0);
   }
 
-  ssize_t raw(const void* bytes, std::size_t count, CmFile* other = nullptr) {
+  ssize_t raw(const void* bytes, std::size_t count, rdmacm::CmFile* other = nullptr) {
     return file->write(bytes, count, {&find, other});
   }
   // A command and its answer. `in`, `out`: what the header says of both.
   template <typename Cmd>
   int send(uint32_t command, const Cmd& cmd, std::size_t out = 0, std::size_t in = sizeof(Cmd),
-           CmFile* other = nullptr) {
+           rdmacm::CmFile* other = nullptr) {
     struct {
       rdma_ucm_cmd_hdr hdr;
       alignas(8) unsigned char bytes[sizeof(Cmd)];
@@ -187,10 +187,12 @@ class Channel {
     p.private_data_len = static_cast<__u8>(std::strlen(data));
     std::memcpy(p.private_data, data, p.private_data_len);
   }
-  static CmFile* find(void* context, int) noexcept { return static_cast<CmFile*>(context); }
+  static rdmacm::CmFile* find(void* context, int) noexcept {
+    return static_cast<rdmacm::CmFile*>(context);
+  }
 
   Fd fd;
-  std::unique_ptr<CmFile> file;
+  std::unique_ptr<rdmacm::CmFile> file;
 };
 
 inline int number(EventType type) {

@@ -11,10 +11,11 @@ namespace kilim::vhca::test {
 namespace advice_ut {
 namespace {
 
-using enum Paging::Advice;
+using enum tpt::Paging::Advice;
 
-int advise(Bench& t, Paging::Advice advice, bool flush, const std::vector<Advice::Range>& list) {
-  return advise_mr(*t.rig.hca, {t.rig.pd, static_cast<uint32_t>(advice), flush, list});
+int advise(Bench& t, tpt::Paging::Advice advice, bool flush,
+           const std::vector<hca::Advice::Range>& list) {
+  return hca::advise_mr(*t.rig.hca, {t.rig.pd, static_cast<uint32_t>(advice), flush, list});
 }
 
 void advice_brings_pages_in() {
@@ -62,7 +63,7 @@ void advice_not_flushed_comes_later() {
   // it is done by then.
   EQUAL(t.advise(prefetch, false, m.at(), 5 * page, k.lkey.value()), 0);
   EQUAL(t.advise(prefetch, false, m.at(), page, k.lkey.value()), 0);
-  EQUAL(dereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}), 0);
   EQUAL(t.stat(num_prefetch_pages), 5);
   EQUAL(t.stat(num_prefetches_handled), 2);
   t.rig.run();
@@ -78,7 +79,7 @@ void a_region_that_changes_waits_for_its_advice() {
   EQUAL(t.advise(prefetch_write, false, m.at(), page, k.lkey.value()), 0);
   EQUAL(t.advise(prefetch_write, false, n.at(), 2 * page, other.lkey.value()), 0);
   MrSpec spec{t.rig.pd, Va{n.at()}, page, Iova{n.at()}, odp_access};
-  EQUAL(rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
+  EQUAL(hca::rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
   EQUAL(t.stat(num_prefetch_pages), 1);
   EQUAL(t.stat(num_odp_mr_pages), 0);
   t.rig.run();
@@ -104,10 +105,10 @@ void advice_is_refused_as_the_kernel_refuses() {
   EQUAL(t.advise(prefetch, true, at, page, missing), -EFAULT);
   ::mprotect(m.pointer(), page, PROT_READ);
   EQUAL(t.advise(prefetch_write, true, m.at(), page, key), -EPERM);
-  Advice::Range range{m.at(), page, key};
-  EQUAL(advise_mr(*t.rig.hca, {t.rig.pd, 3, true, {&range, 1}}), -EOPNOTSUPP);
-  Result<Pdn> other = alloc_pd(*t.rig.hca);
-  EQUAL(advise_mr(*t.rig.hca, {*other, 0, true, {&range, 1}}), -EPERM);
+  hca::Advice::Range range{m.at(), page, key};
+  EQUAL(hca::advise_mr(*t.rig.hca, {t.rig.pd, 3, true, {&range, 1}}), -EOPNOTSUPP);
+  Result<Pdn> other = hca::alloc_pd(*t.rig.hca);
+  EQUAL(hca::advise_mr(*t.rig.hca, {*other, 0, true, {&range, 1}}), -EPERM);
   EQUAL(t.stat(num_prefetches_handled), 0);
 }
 
@@ -116,7 +117,7 @@ void advice_reaches_to_the_end_of_the_last_page() {
   Bench t;
   Mapping m(3 * page);
   MrSpec spec{t.rig.pd, Va{m.at(8)}, page + 92, Iova{m.at(8)}, odp_access};
-  const uint32_t key = reg_mr(*t.rig.hca, spec)->lkey.value();
+  const uint32_t key = hca::reg_mr(*t.rig.hca, spec)->lkey.value();
   EQUAL(t.advise(prefetch_write, true, m.at(8), 2 * page - 8, key), 0);
   EQUAL(t.stat(num_prefetch_pages), 2);
   EQUAL(t.stat(num_odp_mr_pages), 2);
@@ -127,7 +128,7 @@ void advice_reaches_to_the_end_of_the_last_page() {
   // The key itself ends where it was registered to.
   EQUAL(t.write(m.at(page), key, 101), Syndrome::remote_access);
   MrSpec all{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
-  const uint32_t everything = reg_mr(*t.rig.hca, all)->lkey.value();
+  const uint32_t everything = hca::reg_mr(*t.rig.hca, all)->lkey.value();
   EQUAL(t.advise(prefetch, true, m.at(), page, everything), 0);
   EQUAL(t.advise(prefetch, true, uint64_t{1} << 47, page, everything), -EFAULT);
   EQUAL(t.advise(prefetch, true, ~uint64_t{0}, page, everything), -EFAULT);
@@ -135,7 +136,7 @@ void advice_reaches_to_the_end_of_the_last_page() {
 
 void every_element_of_a_list_is_served() {
   for (const bool flush : {true, false}) {
-    for (const Paging::Advice advice : {prefetch, prefetch_write}) {
+    for (const tpt::Paging::Advice advice : {prefetch, prefetch_write}) {
       Bench t;
       Mapping m(8 * page), n(2 * page);
       const uint32_t key = t.reg(m).lkey.value(), other = t.reg(n).lkey.value();
@@ -162,10 +163,10 @@ void every_element_of_a_list_is_checked() {
   Mapping m(4 * page);
   const uint32_t key = t.reg(m).lkey.value(), reader = t.reg(m, read_only).lkey.value();
   const uint32_t list = t.rig.make_key(4);
-  MrSpec elsewhere{*alloc_pd(*t.rig.hca), Va{m.at()}, page, Iova{m.at()}, odp_access};
-  const uint32_t foreign = reg_mr(*t.rig.hca, elsewhere)->lkey.value();
+  MrSpec elsewhere{*hca::alloc_pd(*t.rig.hca), Va{m.at()}, page, Iova{m.at()}, odp_access};
+  const uint32_t foreign = hca::reg_mr(*t.rig.hca, elsewhere)->lkey.value();
   const struct {
-    Advice::Range element;
+    hca::Advice::Range element;
     int answer;
   } faults[] = {
       {{m.at(), page, key + 1}, -ENOENT}, {{t.own.at(0), page, t.ko.lkey.value()}, -ENOENT},
@@ -174,7 +175,7 @@ void every_element_of_a_list_is_checked() {
   };
   for (const auto& fault : faults) {
     for (std::size_t place = 0; place < 3; place++) {
-      std::vector<Advice::Range> three(3, {m.at(), page, key});
+      std::vector<hca::Advice::Range> three(3, {m.at(), page, key});
       three[place] = fault.element;
       const uint64_t before = t.stat(num_prefetch_pages);
       EQUAL(advise(t, prefetch_write, true, three), fault.answer);
@@ -220,7 +221,7 @@ std::size_t in_memory(const Mapping& m) {
 
 // Paged in, not pinned; mapped; the adapter knows it; and it may go again.
 void what_advice_brought_in_is_not_pinned_and_may_go() {
-  for (const Paging::Advice advice : {prefetch, prefetch_write}) {
+  for (const tpt::Paging::Advice advice : {prefetch, prefetch_write}) {
     Bench t;
     Mapping m(4 * page);
     const uint32_t key = t.reg(m).lkey.value();

@@ -24,14 +24,15 @@ Bytes hex(std::string_view text) {
   return b;
 }
 
-Bytes unit_of(const XtsKey& key, const AesBlock& number, Bytes data, bool encrypt, AesWay way) {
-  XtsUnit u;
+Bytes unit_of(const tpt::XtsKey& key, const tpt::AesBlock& number, Bytes data, bool encrypt,
+              tpt::AesWay way) {
+  tpt::XtsUnit u;
   u.begin(key, number, 0, way);
   auto* p = reinterpret_cast<std::byte*>(data.data());
-  const std::size_t rest = data.size() % aes_block;
-  const std::size_t whole = data.size() / aes_block - (rest != 0 ? 1 : 0);
+  const std::size_t rest = data.size() % tpt::aes_block;
+  const std::size_t whole = data.size() / tpt::aes_block - (rest != 0 ? 1 : 0);
   u.run(p, whole, encrypt);
-  if (rest != 0) u.run_last(p + whole * aes_block, rest, encrypt);
+  if (rest != 0) u.run_last(p + whole * tpt::aes_block, rest, encrypt);
   return data;
 }
 
@@ -59,54 +60,54 @@ constexpr Vector vectors[] = {
      "000102030405060708090a0b0c0d0e0f10111213", "9d84c813f719aa2c7be3f66171c7c5c2edbf9dac"},
 };
 
-void vectors_of_the_standard(AesWay way) {
+void vectors_of_the_standard(tpt::AesWay way) {
   for (const Vector& v : vectors) {
     const Bytes keys = hex(v.keys), number = hex(v.number), plain = hex(v.plain);
-    const XtsKey key = XtsKey::of(std::as_bytes(std::span(keys)));
-    AesBlock n{};
+    const tpt::XtsKey key = tpt::XtsKey::of(std::as_bytes(std::span(keys)));
+    tpt::AesBlock n{};
     std::memcpy(n.data(), number.data(), number.size());
     CU_ASSERT(unit_of(key, n, plain, true, way) == hex(v.cipher));
     CU_ASSERT(unit_of(key, n, hex(v.cipher), false, way) == plain);
   }
 }
 
-void random_units(AesWay way) {
-  std::mt19937_64 random{way == AesWay::portable ? 3u : 4u};
+void random_units(tpt::AesWay way) {
+  std::mt19937_64 random{way == tpt::AesWay::portable ? 3u : 4u};
   for (int i = 0; i < 150; i++) {
     kilim::test::XtsReference r;
     r.keys.resize(random() % 2 != 0 ? 32 : 64);
     for (uint8_t& b : r.keys) b = static_cast<uint8_t>(random());
-    AesBlock number;
+    tpt::AesBlock number;
     for (std::size_t k = 0; k < number.size(); k++)
       r.number[k] = number[k] = static_cast<uint8_t>(random());
     Bytes data(16 + random() % (i % 10 == 0 ? 9000 : 400));
     for (uint8_t& b : data) b = static_cast<uint8_t>(random());
     r.unit = data.size();
-    const XtsKey key = XtsKey::of(std::as_bytes(std::span(r.keys)));
+    const tpt::XtsKey key = tpt::XtsKey::of(std::as_bytes(std::span(r.keys)));
     const Bytes cipher = r.run(data, true);
     CU_ASSERT_TRUE_FATAL(unit_of(key, number, data, true, way) == cipher);
     CU_ASSERT_TRUE_FATAL(unit_of(key, number, cipher, false, way) == data);
     // From a block in the middle on.
-    const std::size_t first = random() % (data.size() / aes_block);
-    XtsUnit u;
+    const std::size_t first = random() % (data.size() / tpt::aes_block);
+    tpt::XtsUnit u;
     u.begin(key, number, first, way);
-    Bytes part(cipher.begin() + static_cast<long>(first * aes_block), cipher.end());
-    if (part.size() % aes_block != 0) continue;
-    u.run(reinterpret_cast<std::byte*>(part.data()), part.size() / aes_block, false);
-    CU_ASSERT_TRUE_FATAL(std::memcmp(part.data(), data.data() + first * aes_block, part.size()) ==
-                         0);
+    Bytes part(cipher.begin() + static_cast<long>(first * tpt::aes_block), cipher.end());
+    if (part.size() % tpt::aes_block != 0) continue;
+    u.run(reinterpret_cast<std::byte*>(part.data()), part.size() / tpt::aes_block, false);
+    CU_ASSERT_TRUE_FATAL(
+        std::memcmp(part.data(), data.data() + first * tpt::aes_block, part.size()) == 0);
   }
 }
 
 void portable() {
-  vectors_of_the_standard(AesWay::portable);
-  random_units(AesWay::portable);
+  vectors_of_the_standard(tpt::AesWay::portable);
+  random_units(tpt::AesWay::portable);
 }
 
 void by_instructions() {
-  if (!aes_has(AesWay::instructions)) return;  // the portable way is all there is
-  vectors_of_the_standard(AesWay::best);
-  random_units(AesWay::best);
+  if (!tpt::aes_has(tpt::AesWay::instructions)) return;  // the portable way is all there is
+  vectors_of_the_standard(tpt::AesWay::best);
+  random_units(tpt::AesWay::best);
 }
 
 // Block 65535 of a unit of a mebibyte: the tweak is carried over many blocks at once.
@@ -118,15 +119,15 @@ void a_long_unit() {
   r.unit = 1u << 20;
   Bytes data(r.unit, 0x5a);
   const Bytes cipher = r.run(data, true);
-  AesBlock number{};
+  tpt::AesBlock number{};
   number[15] = 0x80;
-  const XtsKey key = XtsKey::of(std::as_bytes(std::span(r.keys)));
+  const tpt::XtsKey key = tpt::XtsKey::of(std::as_bytes(std::span(r.keys)));
   for (const std::size_t block : {63u, 64u, 65u, 127u, 4095u, 65535u}) {
-    XtsUnit u;
+    tpt::XtsUnit u;
     u.begin(key, number, block);
-    Bytes one(aes_block, 0x5a);
+    Bytes one(tpt::aes_block, 0x5a);
     u.run(reinterpret_cast<std::byte*>(one.data()), 1, true);
-    CU_ASSERT(std::memcmp(one.data(), cipher.data() + block * aes_block, aes_block) == 0);
+    CU_ASSERT(std::memcmp(one.data(), cipher.data() + block * tpt::aes_block, tpt::aes_block) == 0);
   }
 }
 

@@ -41,7 +41,7 @@ constexpr BadBsf bad_inlines[] = {
 };
 
 // The key goes on as it was.
-void is_refused(const Layout& good, const BadBsf& bad, SignKind kind) {
+void is_refused(const Layout& good, const BadBsf& bad, tpt::SignKind kind) {
   Rig rig;
   End e{rig, rig.a, rig.cq_a};
   EQUAL(e.configure(good, {}, 0), Syndrome::none);
@@ -52,15 +52,15 @@ void is_refused(const Layout& good, const BadBsf& bad, SignKind kind) {
   UmrShape shape;
   shape.len = bytes;
   EQUAL(e.post(with_bsf(umr_wqe(e.key, shape, {&k, 1}), b)), Syndrome::mw_bind);
-  const Signature& kept = *rig.hca->keys.at(e.key >> 8)->signature;
+  const tpt::Signature& kept = *rig.hca->keys.at(e.key >> 8)->signature;
   CU_ASSERT_TRUE(kept.on);
   EQUAL(kept.mem.kind, kind);
   EQUAL(kept.mem.block, 512);
 }
 
 void malformed_bsfs_are_refused() {
-  for (const BadBsf& bad : bad_bsfs) is_refused(crc_in_memory, bad, SignKind::crc32);
-  for (const BadBsf& bad : bad_inlines) is_refused(dif_in_memory, bad, SignKind::dif_crc);
+  for (const BadBsf& bad : bad_bsfs) is_refused(crc_in_memory, bad, tpt::SignKind::crc32);
+  for (const BadBsf& bad : bad_inlines) is_refused(dif_in_memory, bad, tpt::SignKind::dif_crc);
 }
 
 void a_bsf_beyond_its_wqe_or_its_key_is_refused() {

@@ -58,8 +58,8 @@ inline uint32_t make_dek(Rig& rig, const std::vector<uint8_t>& keys, const char*
   std::memcpy(in.object.key, keys.data(), keys.size());
   if (tag != nullptr) std::memcpy(in.object.key + keys.size(), tag, prm::dek::tag_bytes);
   prm::CreateMkeyOut out{};
-  (void)command(*rig.hca, std::as_bytes(std::span(&in, 1)),
-                std::as_writable_bytes(std::span(&out, 1)));
+  (void)hca::command(*rig.hca, std::as_bytes(std::span(&in, 1)),
+                     std::as_writable_bytes(std::span(&out, 1)));
   return out.hdr.status == 0 ? out.mkey_index.host() : 0;
 }
 
@@ -86,7 +86,7 @@ struct CryptoEnd : End {
     both = make_key(true);
   }
   uint32_t make_key(bool with_signature) {
-    Result<Mkey*> m =
+    Result<tpt::Mkey*> m =
         rig.hca->keys.create_mkey(crypto_mkc(rig, with_signature), {}, rig.hca->config.profile);
     return m ? (*m)->key : 0;
   }

@@ -25,7 +25,7 @@ struct Walked : Bench {
     c.len = be64{len};
     c.translations_octword_size = be32{round_up(static_cast<uint32_t>(entries.size()), 4)};
     if (mode == prm::mkc::access_mode_ksm) c.log_page_size = be32{12};
-    Result<Mkey*> made =
+    Result<tpt::Mkey*> made =
         rig.hca->keys.create_mkey(c, std::as_bytes(std::span(entries)), rig.hca->config.profile);
     return made ? (*made)->key : 0;
   }
@@ -33,9 +33,9 @@ struct Walked : Bench {
     return list(prm::mkc::access_mode_klm, len, entries);
   }
   Verdict brings(uint32_t of, uint64_t at, uint64_t bytes, uint8_t rights) {
-    const Segment s{at, bytes, of, false};
-    const Access need{rig.pd, prm::mkey::any_qpn, rights, true};
-    return page_in(rig.hca->context.translator, {{&s, 1}, need}, bytes);
+    const tpt::Segment s{at, bytes, of, false};
+    const tpt::Access need{rig.pd, prm::mkey::any_qpn, rights, true};
+    return tpt::page_in(rig.hca->context.translator, {{&s, 1}, need}, bytes);
   }
   uint64_t faults() { return stat(num_page_faults); }
   Mapping m{16 * page};
@@ -51,10 +51,10 @@ void entries_of_fixed_size_need_their_length() {
   const uint32_t with = t.list(prm::mkc::access_mode_ksm, 2 * page, full);
   CU_ASSERT_FATAL(without != 0);
   CU_ASSERT_FATAL(with != 0);
-  EQUAL(t.brings(without, 0, 2 * page, near_rights), protection::handler);
+  EQUAL(t.brings(without, 0, 2 * page, near_rights), tpt::protection::handler);
   EQUAL(t.faults(), 0);
   EQUAL(t.stat(num_failed_resolutions), 1);
-  EQUAL(t.brings(with, 0, 2 * page, near_rights), protection::page);
+  EQUAL(t.brings(with, 0, 2 * page, near_rights), tpt::protection::page);
   EQUAL(t.faults(), 2);
   EQUAL(t.brings(with, 0, 2 * page, near_rights), Verdict::done());
   // What is there needs no handler.
@@ -72,7 +72,7 @@ void a_request_over_entries_without_length_fails() {
 void a_peer_meets_the_same_page_again() {
   Walked t;
   const uint32_t k = t.list(prm::mkc::access_mode_ksm, page, {klm(t.m.at(0), 0, t.key)});
-  for (int i = 0; i < 3; i++) EQUAL(t.brings(k, 0, 64, far_rights), protection::page);
+  for (int i = 0; i < 3; i++) EQUAL(t.brings(k, 0, 64, far_rights), tpt::protection::page);
   EQUAL(t.faults(), 0);
 }
 
@@ -83,17 +83,17 @@ void a_strided_list_is_read_as_plain_entries() {
   const uint32_t k = t.klms(256, blocks);
   CU_ASSERT_FATAL(k != 0);
   // Within a repetition its head stands for a pinned region under key 0x400.
-  EQUAL(t.brings(k, 0, 64, near_rights), protection::page);
+  EQUAL(t.brings(k, 0, 64, near_rights), tpt::protection::page);
   EQUAL(t.faults(), 0);
-  EQUAL(t.brings(k, 0, 64, near_rights), protection::page);
+  EQUAL(t.brings(k, 0, 64, near_rights), tpt::protection::page);
   EQUAL(t.faults(), 0);
   // Beyond it the entry is taken for a long one, and the first of its pages comes.
-  EQUAL(t.brings(k, 0, 256, near_rights), protection::page);
+  EQUAL(t.brings(k, 0, 256, near_rights), tpt::protection::page);
   EQUAL(t.faults(), 1);
   EQUAL(t.brings(k, 0, 64, near_rights), Verdict::done());
-  EQUAL(t.brings(k, 0, 256, near_rights), protection::page);
+  EQUAL(t.brings(k, 0, 256, near_rights), tpt::protection::page);
   // Advice knows no lists and helps.
-  EQUAL(t.advise(Paging::Advice::prefetch_write, true, t.m.at(), 16 * page, t.key), 0);
+  EQUAL(t.advise(tpt::Paging::Advice::prefetch_write, true, t.m.at(), 16 * page, t.key), 0);
   EQUAL(t.brings(k, 0, 256, near_rights), Verdict::done());
 }
 
@@ -101,22 +101,22 @@ void nothing_is_looked_for_in_front_of_a_pinned_piece() {
   Walked t;
   const prm::Klm paged = klm(t.m.at(0), 100, t.key);
   const prm::Klm pinned = klm(t.own.at(0), 100, t.ko.lkey.value());
-  EQUAL(t.brings(t.klms(200, {paged, pinned}), 0, 200, near_rights), protection::handler);
+  EQUAL(t.brings(t.klms(200, {paged, pinned}), 0, 200, near_rights), tpt::protection::handler);
   EQUAL(t.faults(), 0);
-  EQUAL(t.brings(t.klms(200, {pinned, paged}), 0, 200, near_rights), protection::page);
+  EQUAL(t.brings(t.klms(200, {pinned, paged}), 0, 200, near_rights), tpt::protection::page);
   EQUAL(t.faults(), 1);
 }
 
 void segments_are_served_each_on_its_own() {
   Walked t;
   const uint32_t list = t.klms(100, {klm(t.m.at(0), 100, t.key)});
-  const std::array<Segment, 2> s = {Segment{t.own.at(0), 100, t.ko.lkey.value(), false},
-                                    Segment{0, 100, list, false}};
-  const Access need{t.rig.pd, prm::mkey::any_qpn, near_rights, true};
-  const Translator& tr = t.rig.hca->context.translator;
-  EQUAL(page_in(tr, {s, need}, 200), protection::page);
+  const std::array<tpt::Segment, 2> s = {tpt::Segment{t.own.at(0), 100, t.ko.lkey.value(), false},
+                                         tpt::Segment{0, 100, list, false}};
+  const tpt::Access need{t.rig.pd, prm::mkey::any_qpn, near_rights, true};
+  const tpt::Translator& tr = t.rig.hca->context.translator;
+  EQUAL(tpt::page_in(tr, {s, need}, 200), tpt::protection::page);
   EQUAL(t.faults(), 1);
-  EQUAL(page_in(tr, {s, need}, 200), Verdict::done());
+  EQUAL(tpt::page_in(tr, {s, need}, 200), Verdict::done());
 }
 
 void keys_of_keys_are_followed() {
@@ -127,11 +127,11 @@ void keys_of_keys_are_followed() {
   CU_ASSERT_FATAL(a != 0);
   CU_ASSERT_FATAL(b != 0);
   // The rest of the third page, 150 bytes of the fifth, 60 of the seventh.
-  EQUAL(t.brings(b, 0, page + 160, near_rights), protection::page);
+  EQUAL(t.brings(b, 0, page + 160, near_rights), tpt::protection::page);
   EQUAL(t.faults(), 3);
   for (const uint64_t there : {2, 4, 6})
     EQUAL(t.brings(t.key, t.m.at(there * page), 1, near_rights), Verdict::done());
-  EQUAL(t.brings(t.key, t.m.at(page), 1, near_rights), protection::page);
+  EQUAL(t.brings(t.key, t.m.at(page), 1, near_rights), tpt::protection::page);
 }
 
 const kilim::test::Case cases[] = {

@@ -13,7 +13,7 @@ namespace kilim::vhca::test {
 namespace key_state_ut {
 namespace {
 
-using Kind = KeyKind;
+using Kind = tpt::KeyKind;
 constexpr Syndrome ok = Syndrome::none, prot = Syndrome::local_prot, bind = Syndrome::mw_bind,
                    remote = Syndrome::remote_access;
 
@@ -48,10 +48,10 @@ struct OneKey : UmrBench {
     list[0] = piece(0, 64);
     if (!row.free && row.kind != Kind::fixed) EQUAL_FATAL(configure(key, 64, list), ok);
     EQUAL(of_key().free, row.free);
-    EQUAL(kind_of(of_key()), row.kind);
+    EQUAL(tpt::kind_of(of_key()), row.kind);
   }
   uint32_t make(const Row& row) {
-    KeyTable& keys = rig.hca->keys;
+    tpt::KeyTable& keys = rig.hca->keys;
     switch (row.kind) {
       case Kind::fixed:
         if (row.free) return rig.make_key(4, false);
@@ -68,7 +68,7 @@ struct OneKey : UmrBench {
     }
     return rig.make_key(4, true, true);
   }
-  Mkey& of_key() { return *rig.hca->keys.at(key >> 8); }
+  tpt::Mkey& of_key() { return *rig.hca->keys.at(key >> 8); }
   Syndrome umr(uint8_t flags) {
     UmrShape shape;
     shape.flags |= flags;
@@ -139,7 +139,7 @@ void a_peer_invalidates_type_2_and_what_allows_it() {
 void a_command_removes_a_key_in_any_state() {
   for (const Row& row : rows) {
     OneKey t(row);
-    KeyTable& keys = t.rig.hca->keys;
+    tpt::KeyTable& keys = t.rig.hca->keys;
     EQUAL(keys.destroy(MkeyIndex{t.key >> 8}), row.destroy);
     CU_ASSERT_PTR_NULL(keys.at(t.key >> 8));
     EQUAL(keys.destroy(MkeyIndex{t.key >> 8}), -ENOENT);

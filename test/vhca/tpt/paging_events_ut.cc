@@ -107,7 +107,7 @@ void fork_invalidates_everything() {
   uint32_t key = t.reg(m).rkey.value();
   EQUAL(t.write(m.at(), key, 3 * page), Syndrome::none);
   t.rig.hca->lock.lock();  // as entry/ does around fork
-  page_events::before_fork();
+  tpt::page_events::before_fork();
   t.rig.hca->lock.unlock();
   expect_fresh_fault(t, m.at(), key, 3);
 }
@@ -124,7 +124,7 @@ void a_files_mapping_is_told_by_calls() {
     uint32_t key = t.reg(m).rkey.value();
     EQUAL(t.write(m.at(), key, 16), Syndrome::none);
     ::madvise(m.pointer(), page, MADV_DONTNEED);
-    page_events::invalidate(PageRange::of(m.at(), page));
+    tpt::page_events::invalidate(tpt::PageRange::of(m.at(), page));
     expect_fresh_fault(t, m.at(), key, 1);
   }
   ::close(fd);
@@ -138,7 +138,7 @@ void an_invalidation_during_a_fault_starts_it_over() {
   uint32_t key = t.reg(m).rkey.value();
   EQUAL(t.write(m.at(), key, 16), Syndrome::none);
   disturbances = 3;
-  EQUAL(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8 * page, key), 0);
+  EQUAL(t.advise(tpt::Paging::Advice::prefetch_write, true, m.at(), 8 * page, key), 0);
   EQUAL(disturbances, 0);
   EQUAL(t.stat(invalidations_faults_contentions), 3);
   EQUAL(t.stat(num_odp_mr_pages), 8);
@@ -172,7 +172,7 @@ void a_client_may_close_numbers_that_are_not_its_own() {
   EQUAL(t.write(m.at(page), key, 64), Syndrome::none);
   const pid_t child = ::fork();
   if (child == 0) {
-    page_events::after_fork_in_child();
+    tpt::page_events::after_fork_in_child();
     int open = 0;
     for (int n = 0; n < 128; n++) open += ::fcntl(3 + n, F_GETFD) >= 0 ? 1 : 0;
     ::_exit(open == 128 ? 0 : 1);

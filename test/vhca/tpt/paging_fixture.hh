@@ -55,8 +55,8 @@ struct Bench {
     ko = rig.reg(own, rw_access);
   }
   // The caller of munmap() goes on when its event is read, under the lock: applied it is behind it.
-  [[nodiscard]] uint64_t stat(OdpCounter c) {
-    const PageLock lock;
+  [[nodiscard]] uint64_t stat(tpt::OdpCounter c) {
+    const tpt::PageLock lock;
     return rig.hca->paging.stats().read(c);
   }
   Syndrome write(uint64_t to, uint32_t rkey, uint32_t n, std::size_t from = 0) {
@@ -72,15 +72,15 @@ struct Bench {
   MrKeys reg(const Mapping& m, uint32_t access = odp_access) {
     return rig.reg(Va{m.at()}, m.size(), access);
   }
-  int advise(Paging::Advice advice, bool flush, uint64_t at, uint32_t n, uint32_t key) {
-    Advice::Range range{at, n, key};
-    return advise_mr(*rig.hca, {rig.pd, static_cast<uint32_t>(advice), flush, {&range, 1}});
+  int advise(tpt::Paging::Advice advice, bool flush, uint64_t at, uint32_t n, uint32_t key) {
+    hca::Advice::Range range{at, n, key};
+    return hca::advise_mr(*rig.hca, {rig.pd, static_cast<uint32_t>(advice), flush, {&range, 1}});
   }
   Rig rig;
   Pages own{65536};
   MrKeys ko{};
 };
 
-using enum OdpCounter;
+using enum tpt::OdpCounter;
 
 }  // namespace kilim::vhca::test

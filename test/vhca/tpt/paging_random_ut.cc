@@ -53,7 +53,7 @@ class RandomWalk {
   explicit RandomWalk(uint32_t seed) : random_(seed), arena_(slots * page) {
     for (std::size_t i = 0; i < slots; i++) model_.mapped[i] = model_.writable[i] = true;
     MrSpec spec{t_.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
-    model_.regions[0] = {true, true, 0, slots, reg_mr(*t_.rig.hca, spec)->lkey.value(), {}};
+    model_.regions[0] = {true, true, 0, slots, hca::reg_mr(*t_.rig.hca, spec)->lkey.value(), {}};
   }
   ~RandomWalk() {
     // What has been moved away leaves holes; the mapping's own end takes the rest.
@@ -150,13 +150,13 @@ class RandomWalk {
   bool fork() {
     last_ = "fork";
     t_.rig.hca->lock.lock();
-    page_events::before_fork();
+    tpt::page_events::before_fork();
     t_.rig.hca->lock.unlock();
     model_.gone(0, slots);
     return counts_agree();
   }
   void drop(ModelRegion& r) {
-    if (r.live) dereg_mr(*t_.rig.hca, MkeyIndex{r.key >> 8});
+    if (r.live) hca::dereg_mr(*t_.rig.hca, MkeyIndex{r.key >> 8});
     r = {};
   }
   bool register_one() {
@@ -169,7 +169,7 @@ class RandomWalk {
     uint32_t access = r.writable ? odp_access : read_only;
     MrSpec spec{t_.rig.pd, Va{arena_.at(r.first * page)}, r.pages * page,
                 Iova{arena_.at(r.first * page)}, access};
-    Result<MrKeys> keys = reg_mr(*t_.rig.hca, spec);
+    Result<MrKeys> keys = hca::reg_mr(*t_.rig.hca, spec);
     if (keys.ok()) r.key = keys->lkey.value();
     return keys.ok() && counts_agree();
   }
@@ -188,7 +188,7 @@ class RandomWalk {
       expected = -EFAULT;
     else if (write && !model_.all(model_.writable, first, n))
       expected = -EPERM;
-    auto advice = write ? Paging::Advice::prefetch_write : Paging::Advice::prefetch;
+    auto advice = write ? tpt::Paging::Advice::prefetch_write : tpt::Paging::Advice::prefetch;
     int got =
         t_.advise(advice, true, arena_.at(first * page), static_cast<uint32_t>(n * page), r.key);
     for (std::size_t i = first; got == 0 && i < first + n; i++) r.table[i] = write ? 3 : 1;
@@ -226,14 +226,14 @@ class RandomWalk {
     const bool expected = allowed(r, first, last - first + 1, write);
     std::vector<std::byte> data(n);
     for (std::byte& b : data) b = static_cast<std::byte>(random_());
-    Segment s{arena_.at(where), n, r.key, false};
-    const Translator& translator = t_.rig.hca->context.translator;
-    ::kilim::vhca::Access need{t_.rig.pd, prm::mkey::any_qpn,
-                               write ? prm::mkey::remote_write : prm::mkey::remote_read, true};
-    Verdict d = protection::page;
+    tpt::Segment s{arena_.at(where), n, r.key, false};
+    const tpt::Translator& translator = t_.rig.hca->context.translator;
+    ::kilim::vhca::tpt::Access need{t_.rig.pd, prm::mkey::any_qpn,
+                                    write ? prm::mkey::remote_write : prm::mkey::remote_read, true};
+    Verdict d = tpt::protection::page;
     for (int i = 0; i < 2 && d.misses_page(); i++) {
-      d = write ? scatter_bytes(translator, data.data(), n, {{&s, 1}, need}).target
-                : gather_bytes(translator, {{&s, 1}, need}, data.data(), n).source;
+      d = write ? tpt::scatter_bytes(translator, data.data(), n, {{&s, 1}, need}).target
+                : tpt::gather_bytes(translator, {{&s, 1}, need}, data.data(), n).source;
     }
     if (d.ok() != expected) return false;
     if (expected && write) std::memcpy(&model_.bytes[where], data.data(), n);

@@ -83,7 +83,7 @@ void an_atomic_does_not_fault_where_the_card_cannot() {
       EQUAL(t.write(m.at(page), k.rkey.value(), 8), Syndrome::none);
       EQUAL(t.stat(num_page_faults), 1);
       if (advised)
-        EQUAL(t.advise(Paging::Advice::prefetch_write, true, m.at(), 8, k.lkey.value()), 0);
+        EQUAL(t.advise(tpt::Paging::Advice::prefetch_write, true, m.at(), 8, k.lkey.value()), 0);
       const uint64_t far = far_is_paged ? m.at() : t.own.at(64);
       const uint64_t near = far_is_paged ? t.own.at(128) : m.at();
       Wqe w(Opcode::atomic_fa);
@@ -99,14 +99,14 @@ void an_atomic_does_not_fault_where_the_card_cannot() {
 void an_implicit_region_is_the_whole_address_space() {
   Bench t;
   MrSpec spec{t.rig.pd, Va{0}, UINT64_MAX, Iova{0}, odp_access};
-  Result<MrKeys> k = reg_mr(*t.rig.hca, spec);
+  Result<MrKeys> k = hca::reg_mr(*t.rig.hca, spec);
   CU_ASSERT_FATAL(k.ok());
   Mapping m(3 * page);
   EQUAL(t.write(m.at(page), k->rkey.value(), page), Syndrome::none);
   EQUAL(std::memcmp(m.bytes() + page, t.own.data(), page), 0);
   EQUAL(t.stat(num_page_faults), 1);
   EQUAL(t.stat(num_odp_mr_pages), 1);
-  EQUAL(dereg_mr(*t.rig.hca, MkeyIndex{k->lkey.value() >> 8}), 0);
+  EQUAL(hca::dereg_mr(*t.rig.hca, MkeyIndex{k->lkey.value() >> 8}), 0);
   EQUAL(t.stat(num_odp_mr_pages), 0);
   EQUAL(t.stat(num_odp_mrs), 0);
 }
@@ -166,8 +166,9 @@ void an_adapter_without_paging_refuses() {
   Bench t(shape);
   Mapping m(page);
   MrSpec spec{t.rig.pd, Va{m.at()}, page, Iova{m.at()}, odp_access};
-  CU_ASSERT(!reg_mr(*t.rig.hca, spec).ok());
-  EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), page, t.ko.lkey.value()), -EOPNOTSUPP);
+  CU_ASSERT(!hca::reg_mr(*t.rig.hca, spec).ok());
+  EQUAL(t.advise(tpt::Paging::Advice::prefetch, true, m.at(), page, t.ko.lkey.value()),
+        -EOPNOTSUPP);
 }
 
 void a_list_of_pieces_reaches_paged_memory() {
@@ -193,13 +194,13 @@ void an_unreliable_connection_does_not_fault() {
   // Without a pair of such queues here: the piece is asked for as they ask.
   Mapping m(page);
   uint32_t key = t.reg(m).lkey.value();
-  Segment s{m.at(), 8, key, false};
+  tpt::Segment s{m.at(), 8, key, false};
   std::byte to[8];
-  const Translator& tr = t.rig.hca->context.translator;
-  Access need{t.rig.pd, prm::mkey::any_qpn, prm::mkey::local_read};
-  EQUAL(gather_bytes(tr, {{&s, 1}, need}, to, 8).source, protection::gone);
-  EQUAL(t.advise(Paging::Advice::prefetch, true, m.at(), 8, key), 0);
-  CU_ASSERT(gather_bytes(tr, {{&s, 1}, need}, to, 8).ok());
+  const tpt::Translator& tr = t.rig.hca->context.translator;
+  tpt::Access need{t.rig.pd, prm::mkey::any_qpn, prm::mkey::local_read};
+  EQUAL(tpt::gather_bytes(tr, {{&s, 1}, need}, to, 8).source, tpt::protection::gone);
+  EQUAL(t.advise(tpt::Paging::Advice::prefetch, true, m.at(), 8, key), 0);
+  CU_ASSERT(tpt::gather_bytes(tr, {{&s, 1}, need}, to, 8).ok());
 }
 
 void a_region_registered_anew_has_an_empty_table() {
@@ -208,7 +209,7 @@ void a_region_registered_anew_has_an_empty_table() {
   MrKeys k = t.reg(m);
   EQUAL(t.write(m.at(), k.rkey.value(), 2 * page), Syndrome::none);
   MrSpec spec{t.rig.pd, Va{n.at()}, 2 * page, Iova{n.at()}, odp_access};
-  EQUAL(rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
+  EQUAL(hca::rereg_mr(*t.rig.hca, MkeyIndex{k.lkey.value() >> 8}, spec), 0);
   EQUAL(t.stat(num_odp_mrs), 1);
   EQUAL(t.stat(num_odp_mr_pages), 0);
   EQUAL(t.write(n.at(), k.rkey.value(), page), Syndrome::none);

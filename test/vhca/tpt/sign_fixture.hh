@@ -129,7 +129,7 @@ struct End {
     mkc.flags_pd = be32{rig.pd.value() | bsf_enable};
     mkc.bsf_octword_size = be32{bsf::octowords};
     mkc.translations_octword_size = be32{16};
-    Result<Mkey*> m = rig.hca->keys.create_mkey(mkc, {}, rig.hca->config.profile);
+    Result<tpt::Mkey*> m = rig.hca->keys.create_mkey(mkc, {}, rig.hca->config.profile);
     key = m ? (*m)->key : 0;
     psv = {make_psv(), make_psv()};
   }
@@ -138,8 +138,8 @@ struct End {
     in.hdr.opcode = be16{prm::cmd::create_psv};
     in.count_pd = be32{1u << 28 | rig.pd.value()};
     prm::CreatePsvOut out{};
-    (void)command(*rig.hca, std::as_bytes(std::span(&in, 1)),
-                  std::as_writable_bytes(std::span(&out, 1)));
+    (void)hca::command(*rig.hca, std::as_bytes(std::span(&in, 1)),
+                       std::as_writable_bytes(std::span(&out, 1)));
     return out.hdr.status == 0 ? out.psv[0].host() : 0;
   }
   // The next completion that is none of a signature.

@@ -14,7 +14,7 @@ namespace {
 using prm::Opcode;
 using prm::Syndrome;
 
-constexpr std::size_t keys = SignErrors::most + 1;
+constexpr std::size_t keys = tpt::SignErrors::most + 1;
 
 // There is room for one less than there are: its key stays armed.
 void errors_without_room_are_told_of_later() {

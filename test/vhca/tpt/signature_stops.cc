@@ -22,7 +22,7 @@ void let_drain(Rig& rig, TestQp& qp) {
   put(8, be32{qp.qpn.value()});
   put(prm::qp_cmd::in_mask, be32{prm::qp_cmd::mask_drain_sigerr});
   put(prm::qp_cmd::in_context + prm::qp_cmd::pd, be32{prm::qp_cmd::drain_sigerr});
-  EQUAL(command(*rig.hca, in, out), 0);
+  EQUAL(hca::command(*rig.hca, in, out), 0);
   EQUAL(out[0], std::byte{0});
 }
 

@@ -12,8 +12,8 @@ namespace kilim::vhca::test {
 namespace signature_ut {
 namespace {
 
-uint64_t sum(SignKind kind, uint64_t seed, const Bytes& data) {
-  RunningSum s{kind, seed};
+uint64_t sum(tpt::SignKind kind, uint64_t seed, const Bytes& data) {
+  tpt::RunningSum s{kind, seed};
   // In two pieces, the first of an odd length.
   const std::size_t n = std::min<std::size_t>(data.size(), 3);
   s.add(std::as_bytes(std::span(data)).first(n));
@@ -32,20 +32,20 @@ Bytes counting(std::size_t n, bool down = false) {
 }
 
 void the_standards_vectors() {
-  EQUAL(sum(SignKind::dif_crc, 0, digits()), 0xd0db);
-  EQUAL(sum(SignKind::crc32, ones32, digits()), 0xcbf43926);
+  EQUAL(sum(tpt::SignKind::dif_crc, 0, digits()), 0xd0db);
+  EQUAL(sum(tpt::SignKind::crc32, ones32, digits()), 0xcbf43926);
   // RFC 3720, appendix B.4; its digests are in the order of the bytes sent.
-  EQUAL(sum(SignKind::crc32c, ones32, Bytes(32)), 0x8a9136aa);
-  EQUAL(sum(SignKind::crc32c, ones32, Bytes(32, 0xff)), 0x62a8ab43);
-  EQUAL(sum(SignKind::crc32c, ones32, counting(32)), 0x46dd794e);
-  EQUAL(sum(SignKind::crc32c, ones32, counting(32, true)), 0x113fdb5c);
-  EQUAL(sum(SignKind::crc32c, ones32, digits()), 0xe3069283);
+  EQUAL(sum(tpt::SignKind::crc32c, ones32, Bytes(32)), 0x8a9136aa);
+  EQUAL(sum(tpt::SignKind::crc32c, ones32, Bytes(32, 0xff)), 0x62a8ab43);
+  EQUAL(sum(tpt::SignKind::crc32c, ones32, counting(32)), 0x46dd794e);
+  EQUAL(sum(tpt::SignKind::crc32c, ones32, counting(32, true)), 0x113fdb5c);
+  EQUAL(sum(tpt::SignKind::crc32c, ones32, digits()), 0xe3069283);
   // XP10's polynomial is that of the NVM command set's 64-bit guard: its check value and vectors.
-  EQUAL(sum(SignKind::crc64, ones64, digits()), 0xae8b14860a799888);
-  EQUAL(sum(SignKind::crc64, ones64, Bytes(4096)), 0x6482d367eb22b64e);
-  EQUAL(sum(SignKind::crc64, ones64, Bytes(4096, 0xff)), 0xc0ddba7302eca3ac);
+  EQUAL(sum(tpt::SignKind::crc64, ones64, digits()), 0xae8b14860a799888);
+  EQUAL(sum(tpt::SignKind::crc64, ones64, Bytes(4096)), 0x6482d367eb22b64e);
+  EQUAL(sum(tpt::SignKind::crc64, ones64, Bytes(4096, 0xff)), 0xc0ddba7302eca3ac);
   // RFC 1071, section 3: the sum is ddf2.
-  EQUAL(sum(SignKind::dif_checksum, 0, {0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}), 0x220d);
+  EQUAL(sum(tpt::SignKind::dif_checksum, 0, {0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}), 0x220d);
 }
 
 void no_atomic_reaches_it() {
@@ -207,7 +207,7 @@ void a_psv_belongs_to_its_domain() {
   Rig rig;
   End e{rig, rig.a, rig.cq_a};
   EQUAL(shown(e), Syndrome::none);
-  const Pdn own = std::exchange(rig.pd, *alloc_pd(*rig.hca));
+  const Pdn own = std::exchange(rig.pd, *hca::alloc_pd(*rig.hca));
   const uint32_t foreign = e.make_psv();
   rig.pd = own;
   CU_ASSERT_TRUE_FATAL(foreign != 0);
@@ -218,7 +218,7 @@ void a_psv_belongs_to_its_domain() {
   EQUAL(e.post(named), Syndrome::mw_bind);
   Rig other;
   End f{other, other.a, other.cq_a};
-  other.hca->keys.psvs().at(f.psv.mem)->pd = *alloc_pd(*other.hca);
+  other.hca->keys.psvs().at(f.psv.mem)->pd = *hca::alloc_pd(*other.hca);
   EQUAL(f.post(set_psv(f.psv.mem, crc_in_memory.mem)), Syndrome::local_qp_op);
 }
 

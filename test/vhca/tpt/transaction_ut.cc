@@ -163,11 +163,12 @@ void what_it_has_not_is_refused() {
                           [](prm::Bsf& b) { b.size_sbs |= bsf::same_blocks; }};
   for (const Spoil spoil : spoils) {
     prm::Bsf b = bsf_of({}, 0x100);
-    Signature s;
-    EQUAL(decode_bsf(std::as_bytes(std::span(&b, 1)), BesideBsf::nothing, Profile{}, s), nullptr);
+    tpt::Signature s;
+    EQUAL(tpt::decode_bsf(std::as_bytes(std::span(&b, 1)), tpt::BesideBsf::nothing, Profile{}, s),
+          nullptr);
     spoil(b);
-    CU_ASSERT(decode_bsf(std::as_bytes(std::span(&b, 1)), BesideBsf::nothing, Profile{}, s) !=
-              nullptr);
+    CU_ASSERT(tpt::decode_bsf(std::as_bytes(std::span(&b, 1)), tpt::BesideBsf::nothing, Profile{},
+                              s) != nullptr);
   }
 }
 

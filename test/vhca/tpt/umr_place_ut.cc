@@ -89,7 +89,7 @@ void granules_lie_beyond_16_bits() {
     be32 high{1};
     std::memcpy(w.bytes.data() + 16 + 16, &high, sizeof(high));
     EQUAL(t.post(w), extended ? Syndrome::none : Syndrome::mw_bind);
-    const Mkey& m = *t.rig.hca->keys.at(key >> 8);
+    const tpt::Mkey& m = *t.rig.hca->keys.at(key >> 8);
     EQUAL(m.used, extended ? 65536u + 12u : 0u);
     EQUAL(m.list[65536 + 8].address.host() == t.src.at(2000), extended);
     EQUAL(m.list[8].address.host(), 0);

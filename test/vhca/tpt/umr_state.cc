@@ -51,7 +51,7 @@ void only_fields_of_the_mask_change() {
   shape.start = 77;
   shape.tag = 9;
   EQUAL(t.post(umr_wqe(key, shape, {})), Syndrome::none);
-  const Mkey& m = *t.rig.hca->keys.at(key >> 8);
+  const tpt::Mkey& m = *t.rig.hca->keys.at(key >> 8);
   EQUAL(m.key, key);
   EQUAL(m.len, 64);
   EQUAL(m.start, 0);
@@ -128,7 +128,7 @@ void a_refused_umr_changes_nothing() {
     Syndrome got = t.post(umr_wqe(key, shape, list));
     if (got != row.want) std::printf("\n    %s: syndrome %d\n", row.name, static_cast<int>(got));
     EQUAL(got, row.want);
-    const Mkey& m = *t.rig.hca->keys.at(key >> 8);
+    const tpt::Mkey& m = *t.rig.hca->keys.at(key >> 8);
     CU_ASSERT(m.free);
     EQUAL(m.len, 0);
     EQUAL(m.used, 0);
@@ -149,7 +149,7 @@ void a_umr_is_as_long_as_its_segments() {
     if (what == 2) w.bytes[16 + offsetof(prm::UmrCtrlSeg, rsvd1) + 27] = std::byte{1};
     if (what == 3) w.bytes[0] = std::byte{1};  // opcode modifier
     EQUAL(b.post(w), Syndrome::local_qp_op);
-    const Mkey& m = *b.rig.hca->keys.at(key >> 8);
+    const tpt::Mkey& m = *b.rig.hca->keys.at(key >> 8);
     CU_ASSERT(m.free);
     EQUAL(m.len, 0);
     EQUAL(m.used, 0);

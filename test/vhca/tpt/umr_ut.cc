@@ -96,7 +96,7 @@ uint32_t other_key(UmrBench& t, uint32_t mode, uint32_t pd) {
   c.flags_pd = be32{pd};
   c.translations_octword_size = be32{8};
   c.log_page_size = be32{prm::mkc::log_entity_size::at(mode == prm::mkc::access_mode_ksm ? 12 : 0)};
-  Result<Mkey*> m = t.rig.hca->keys.create_mkey(c, {}, t.rig.hca->config.profile);
+  Result<tpt::Mkey*> m = t.rig.hca->keys.create_mkey(c, {}, t.rig.hca->config.profile);
   return m ? (*m)->key : 0;
 }
 
@@ -106,7 +106,7 @@ void a_key_of_another_domain_takes_no_umr() {
   CU_ASSERT_FATAL(key != 0);
   std::array<prm::Klm, 1> list = {t.piece(0, 64)};
   EQUAL(t.configure(key, 64, list), Syndrome::mw_bind);
-  const Mkey& m = *t.rig.hca->keys.at(key >> 8);
+  const tpt::Mkey& m = *t.rig.hca->keys.at(key >> 8);
   EQUAL(m.used, 0);
   EQUAL(m.len, 0);
 }

@@ -114,8 +114,8 @@ void a_group_hears_on_both_ends() {
   CU_ASSERT(good(w.post(datagram(s, all, 0, 100))));
   w.settle();
   CU_ASSERT(!w.right.cq_a.poll().has_value());  // not a member yet
-  EQUAL(join_group(*w.right.hca, w.right.a.qpn, group), 0);
-  EQUAL(join_group(*w.left.hca, w.left.a.qpn, group), 0);
+  EQUAL(hca::join_group(*w.right.hca, w.right.a.qpn, group), 0);
+  EQUAL(hca::join_group(*w.left.hca, w.left.a.qpn, group), 0);
   w.left.a.recv(s.near.at(500'000), 500, s.near_key.lkey.value());
   w.left.a.put(datagram(s, all, 0, 100));
   w.left.a.ring(w.left.uar);
@@ -131,28 +131,28 @@ void a_group_hears_on_both_ends() {
   }
   EQUAL(sent, 1);
   EQUAL(received, 1);
-  leave_groups(*w.right.hca, w.right.a.qpn);
-  leave_groups(*w.left.hca, w.left.a.qpn);
+  hca::leave_groups(*w.right.hca, w.right.a.qpn);
+  hca::leave_groups(*w.left.hca, w.left.a.qpn);
 }
 
 // Each group has its own members (ibv_device_attr, max_mcast_qp_attach), whatever others have.
 void a_group_that_is_full_leaves_room_in_others() {
-  Groups groups;
-  Qp queues[3];
-  for (Qp& qp : queues) qp.type = QpType::ud;
+  transport::Groups groups;
+  wq::Qp queues[3];
+  for (wq::Qp& qp : queues) qp.type = QpType::ud;
   Gid other = group;
   other[15] ^= 1;
-  constexpr GroupLimits most{.groups = 4, .members = 2};
+  constexpr transport::GroupLimits most{.groups = 4, .members = 2};
   for (const Gid& gid : {group, other}) {
-    EQUAL(join_group(groups, most, queues[0], gid), 0);
-    EQUAL(join_group(groups, most, queues[1], gid), 0);
-    EQUAL(join_group(groups, most, queues[1], gid), 0);  // is in it already
-    EQUAL(join_group(groups, most, queues[2], gid), -ENOMEM);
+    EQUAL(transport::join_group(groups, most, queues[0], gid), 0);
+    EQUAL(transport::join_group(groups, most, queues[1], gid), 0);
+    EQUAL(transport::join_group(groups, most, queues[1], gid), 0);  // is in it already
+    EQUAL(transport::join_group(groups, most, queues[2], gid), -ENOMEM);
   }
-  EQUAL(leave_group(groups, queues[0], other), 0);
-  EQUAL(join_group(groups, most, queues[2], other), 0);
-  EQUAL(leave_group(groups, queues[1], group), 0);
-  EQUAL(join_group(groups, {.groups = 3, .members = 2}, queues[2], group), -ENOMEM);
+  EQUAL(transport::leave_group(groups, queues[0], other), 0);
+  EQUAL(transport::join_group(groups, most, queues[2], other), 0);
+  EQUAL(transport::leave_group(groups, queues[1], group), 0);
+  EQUAL(transport::join_group(groups, {.groups = 3, .members = 2}, queues[2], group), -ENOMEM);
 }
 
 // A message from one side to the other, of either service.
@@ -180,7 +180,7 @@ void a_failed_send_ends_the_send_queue_alone() {
     for (int i = 0; i < 2; i++) w.left.a.recv(s.near.at(9000), 2000, s.near_key.lkey.value());
     w.right.a.recv(s.far.at(9000), 2000, s.far_key.lkey.value());
     const UnreliableSides gone(w);
-    EQUAL(dereg_mr(*w.left.hca, index_of(gone.near_key.lkey)), 0);
+    EQUAL(hca::dereg_mr(*w.left.hca, index_of(gone.near_key.lkey)), 0);
     w.left.a.put(message(w, gone, true, 500));
     w.left.a.put(message(w, s, true, 500));
     w.left.a.ring(w.left.uar);

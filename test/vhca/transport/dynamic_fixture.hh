@@ -33,7 +33,7 @@ struct Initiator {
     c.record = cq.record.va();
     c.cqe_count = cq.entries;
     c.uar_page = rig.uar_page;
-    cq.cqn = *create_cq(*rig.hca, c, &rig.events);
+    cq.cqn = *hca::create_cq(*rig.hca, c, &rig.events);
     QpSpec spec;
     spec.type = QpType::dci;
     spec.pd = rig.pd;
@@ -44,7 +44,7 @@ struct Initiator {
     spec.sq_wqebbs = qp.shape.sq_wqebbs;
     spec.uar_page = rig.uar_page;
     spec.failing_streams = s.failing_streams;
-    qp.qpn = *create_qp(*rig.hca, spec, &rig.events);
+    qp.qpn = *hca::create_qp(*rig.hca, spec, &rig.events);
     bring_up(s);
   }
   void bring_up(const InitiatorShape& s) {
@@ -52,18 +52,18 @@ struct Initiator {
     QpAttr a;
     a.state = QpState::init;
     a.port = 1;
-    int rc = modify_qp(*rig.hca, qp.qpn, a, state | pkey_index | port);
+    int rc = hca::modify_qp(*rig.hca, qp.qpn, a, state | pkey_index | port);
     a.state = QpState::rtr;
     a.path_mtu = s.mtu;
-    rc |= modify_qp(*rig.hca, qp.qpn, a, state | path_mtu);
+    rc |= hca::modify_qp(*rig.hca, qp.qpn, a, state | path_mtu);
     a.state = QpState::rts;
     a.timeout = 8;
     a.retry_cnt = s.retry_cnt;
     a.rnr_retry = s.rnr_retry;
     a.max_rd_atomic = 16;
     a.sq_psn = s.psn;
-    rc |= modify_qp(*rig.hca, qp.qpn, a,
-                    state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
+    rc |= hca::modify_qp(*rig.hca, qp.qpn, a,
+                         state | timeout | retry_cnt | rnr_retry | max_rd_atomic | sq_psn);
     if (rc != 0) std::abort();
   }
   void put(Wqe w, uint16_t stream = 0) {
@@ -90,22 +90,22 @@ struct Target {
     spec.dc_key = good_key;
     spec.uidx = 0x77;
     spec.scatter_received = entry == 128 ? 64 : 0;
-    qpn = *create_qp(*rig.hca, spec, &rig.events);
+    qpn = *hca::create_qp(*rig.hca, spec, &rig.events);
     QpAttr a;
     a.state = QpState::init;
     a.port = 1;
     a.access = access;
-    int rc = modify_qp(*rig.hca, qpn, a, state | pkey_index | port | qp_mask::access);
+    int rc = hca::modify_qp(*rig.hca, qpn, a, state | pkey_index | port | qp_mask::access);
     a.state = QpState::rtr;
     a.path_mtu = 3;
     a.min_rnr_timer = 1;
     a.path.is_global = true;
     a.path.port = 1;
     port_gid(rig.hca->config.mac, 0, a.path.dgid);
-    rc |= modify_qp(*rig.hca, qpn, a, state | path | path_mtu | min_rnr_timer);
+    rc |= hca::modify_qp(*rig.hca, qpn, a, state | path | path_mtu | min_rnr_timer);
     if (rc != 0) std::abort();
   }
-  [[nodiscard]] const Qp& raw() const { return *rig.hca->qps.at(qpn.value()); }
+  [[nodiscard]] const wq::Qp& raw() const { return *rig.hca->qps.at(qpn.value()); }
   Rig& rig;
   SharedQueue queue;
   Qpn qpn;

@@ -31,7 +31,7 @@ void another_traffic_class_is_another_connection() {
   Pair p;
   Target t(p.w.right);
   Initiator ini(p.w.left);
-  const Qp& qp = *p.w.left.hca->qps.at(ini.qp.qpn.value());
+  const wq::Qp& qp = *p.w.left.hca->qps.at(ini.qp.qpn.value());
   uint64_t sessions[3] = {};
   constexpr uint8_t classes[3] = {0x20, 0x20, 0x60};
   for (std::size_t n = 0; n < 3; n++) {
@@ -50,10 +50,10 @@ void an_initiator_receives_nothing() {
   Pair p;
   Initiator ini(p.w.left);
   QpSpec spec = p.w.left.hca->qps.at(ini.qp.qpn.value())->spec;
-  CU_ASSERT(create_qp(*p.w.left.hca, spec, nullptr).ok());
+  CU_ASSERT(hca::create_qp(*p.w.left.hca, spec, nullptr).ok());
   spec.rq_wqes = 4;
   spec.rq_wqe_shift = 6;
-  const Result<Qpn> made = create_qp(*p.w.left.hca, spec, nullptr);
+  const Result<Qpn> made = hca::create_qp(*p.w.left.hca, spec, nullptr);
   CU_ASSERT(!made.ok() && made.error().code == EINVAL);
 }
 

@@ -119,10 +119,10 @@ void a_wrong_key_is_refused_and_the_target_lives_on() {
     CU_ASSERT(failed(p.post(ini, p.send(t, 0, 50, good_key ^ 1)), Syndrome::remote_access));
     EQUAL(ini.stands(), QpState::err);
     CU_ASSERT(!t.queue.cq.poll().has_value());
-    EQUAL(query_qp(*where->hca, t.qpn)->state, QpState::rtr);
+    EQUAL(hca::query_qp(*where->hca, t.qpn)->state, QpState::rtr);
     CU_ASSERT(good(p.post(other, p.send(t, 0, 50))) && p.w.wait(t.queue.cq).has_value());
   }
-  EQUAL(p.w.right.events.of(event::qp_access_err), 0);
+  EQUAL(p.w.right.events.of(wq::event::qp_access_err), 0);
 }
 
 void what_a_target_refuses_ends_one_connection() {
@@ -145,7 +145,7 @@ void what_a_target_refuses_ends_one_connection() {
     CU_ASSERT(good(p.post(reader, read(rkey))));
     CU_ASSERT(p.same(700'000, 9, 2500));
   }
-  EQUAL(query_qp(*p.w.right.hca, t.qpn)->state, QpState::rtr);
+  EQUAL(hca::query_qp(*p.w.right.hca, t.qpn)->state, QpState::rtr);
 }
 
 void a_late_receiver_is_waited_for_and_a_missing_target_is_not() {
@@ -212,7 +212,7 @@ void streams_fail_alone(Pair& p, Target& t, uint32_t rkey, Pages& memory) {
   CU_ASSERT(good(p.w.wait(ini.cq)) && good(p.w.wait(ini.cq)));
   EQUAL(ini.stands(), QpState::rts);
   EQUAL(std::memcmp(p.near.data() + 6000, memory.data() + 806'000, 6000), 0);
-  Qp& raw = *p.w.left.hca->qps.at(ini.qp.qpn.value());
+  wq::Qp& raw = *p.w.left.hca->qps.at(ini.qp.qpn.value());
   CU_ASSERT(!raw.failed.remove(1));
   CU_ASSERT(raw.failed.remove(2));
   CU_ASSERT(good(p.post(ini, write(rkey, 3000), 2)));

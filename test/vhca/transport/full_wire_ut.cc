@@ -15,21 +15,21 @@ namespace full_wire_ut {
 namespace {
 
 // Takes `room` frames, and remembers which queues they are for. Nothing ever comes.
-class NarrowWire : public Wire {
+class NarrowWire : public wire::Wire {
  public:
   Sent send(std::span<const std::byte> frame) noexcept override {
     tries++;
     if (room == 0) return Sent::busy;
     room--;
-    RocePacket p;
-    if (parse_roce(frame, p) == RoceParse::ok) went.push_back(p.dest_qpn);
+    transport::RocePacket p;
+    if (transport::parse_roce(frame, p) == transport::RoceParse::ok) went.push_back(p.dest_qpn);
     return Sent::taken;
   }
   std::span<const std::byte> peek() noexcept override { return {}; }
   void drop() noexcept override {}
   [[nodiscard]] int fd() const noexcept override { return -1; }
   [[nodiscard]] uint32_t mtu() const noexcept override { return 1500; }
-  [[nodiscard]] const WireCounters& counters() noexcept override { return none; }
+  [[nodiscard]] const wire::WireCounters& counters() noexcept override { return none; }
 
   bool has_room() noexcept override { return room != 0 || !knows; }
   [[nodiscard]] bool tells_room() const noexcept override { return knows; }
@@ -38,7 +38,7 @@ class NarrowWire : public Wire {
   unsigned tries = 0;
   bool knows = false;  // whether there is room
   std::vector<uint32_t> went;
-  WireCounters none;
+  wire::WireCounters none;
 };
 
 constexpr uint32_t for_a = 0x111, for_b = 0x222;  // peers that never answer
@@ -162,7 +162,7 @@ void what_waits_is_counted_when_it_leaves() {
   link.timeout = 0;
   Rig rig({.connect = false, .mac = left_mac, .own_wire = wire});
   WireRig::connect(rig, {rig.a, Qpn{for_a}, QpType::rc}, right_mac, link, 1, 1);
-  const Ruled ruled(rig, TableType::rdma_tx, false);
+  const Ruled ruled(rig, ethernet::TableType::rdma_tx, false);
   const std::array<std::byte, 8> data{};
   for (int i = 0; i < 2; i++) rig.a.put(Wqe(Opcode::rdma_write).raddr(0, 1).inlined(data));
   rig.a.ring(rig.uar);

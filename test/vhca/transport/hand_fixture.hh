@@ -14,7 +14,7 @@
 
 namespace kilim::vhca::test {
 
-using roce::Op;
+using transport::roce::Op;
 
 inline constexpr uint32_t mtu = 256, to_adapter = 0xfffff0,
                           from_adapter = 5;  // first sequence numbers
@@ -49,7 +49,7 @@ class Hand {
     spec.sq_wqebbs = sharing_.shape.sq_wqebbs;
     spec.uar_page = w_.right.uar_page;
     spec.srqn = shared.srqn;
-    const Result<Qpn> made = create_qp(*w_.right.hca, spec, &sink);
+    const Result<Qpn> made = hca::create_qp(*w_.right.hca, spec, &sink);
     CU_ASSERT_FATAL(made.ok());
     sharing_.qpn = *made;
     const LinkShape link{.mtu = 1};
@@ -58,30 +58,30 @@ class Hand {
     qp_ = &sharing_;
   }
 
-  void send(Op op, uint32_t psn, std::size_t payload, RocePacket p = {}) {
+  void send(Op op, uint32_t psn, std::size_t payload, transport::RocePacket p = {}) {
     p.op = op;
-    p.flags = roce::op_row(static_cast<uint8_t>(op))->flags;
+    p.flags = transport::roce::op_row(static_cast<uint8_t>(op))->flags;
     p.dest_qpn = qp_->qpn.value();
-    p.psn = psn & roce::psn_mask;
+    p.psn = psn & transport::roce::psn_mask;
     p.ack_request = true;
-    std::vector<std::byte> frame(roce_overhead + payload);
-    const std::size_t n = build_roce(path_, p, payload, frame);
-    EQUAL(wire_->send({frame.data(), n}), Wire::Sent::taken);
+    std::vector<std::byte> frame(transport::roce_overhead + payload);
+    const std::size_t n = transport::build_roce(path_, p, payload, frame);
+    EQUAL(wire_->send({frame.data(), n}), wire::Wire::Sent::taken);
   }
   // The next packet of the adapter; nothing: it has nothing to say.
-  std::optional<RocePacket> next() {
+  std::optional<transport::RocePacket> next() {
     while (w_.right.hca->run() != 0) {
     }
     const std::span<const std::byte> frame = wire_->peek();
     if (frame.empty()) return std::nullopt;
     frame_.assign(frame.begin(), frame.end());
     wire_->drop();
-    RocePacket p;
-    if (parse_roce(frame_, p) != RoceParse::ok) return std::nullopt;
+    transport::RocePacket p;
+    if (transport::parse_roce(frame_, p) != transport::RoceParse::ok) return std::nullopt;
     return p;
   }
   bool next_is(Op op, uint32_t psn) {
-    const std::optional<RocePacket> p = next();
+    const std::optional<transport::RocePacket> p = next();
     return p.has_value() && p->op == op && p->psn == psn;
   }
   void post(Opcode op, uint32_t bytes, uint8_t flags = 0) {
@@ -103,8 +103,8 @@ class Hand {
   TestQp* qp_ = &w_.right.a;
   Pages memory_{1 << 16};
   MrKeys key_;
-  Wire* wire_ = nullptr;
-  RocePath path_;
+  wire::Wire* wire_ = nullptr;
+  transport::RocePath path_;
   std::vector<std::byte> frame_;
 };
 

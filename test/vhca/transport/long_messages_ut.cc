@@ -183,8 +183,8 @@ void a_read_of_half_of_all_numbers_makes_progress() {
                    .data(near.va().value(), 1, a.lkey.value()));
   for (int i = 0; i < 2; i++) w.left.a.put(rdma(Opcode::rdma_read, near, a.lkey, far, b.rkey));
   w.left.a.ring(w.left.uar);
-  const RcWire& l = *w.left.hca->qps.at(w.left.a.qpn.value())->rc;
-  const RcWire& r = *w.right.hca->qps.at(w.right.a.qpn.value())->rc;
+  const wq::RcWire& l = *w.left.hca->qps.at(w.left.a.qpn.value())->rc;
+  const wq::RcWire& r = *w.right.hca->qps.at(w.right.a.qpn.value())->rc;
   for (int i = 0; i < 10; i++) w.left.hca->run();
   EQUAL(l.count, 1);  // with the next one there would be a number too many
   CU_ASSERT(good(w.wait(w.left.cq_a)));
@@ -195,20 +195,21 @@ void a_read_of_half_of_all_numbers_makes_progress() {
   }
   CU_ASSERT(equal(near, far));  // the first turn of many has come
   EQUAL(l.count, 1);            // the last READ has to wait
-  CU_ASSERT(roce::psn_distance(begin, l.una_psn) >= turn / 256);
-  EQUAL(roce::psn_distance(begin, l.sent_psn), roce::most_packets);
-  EQUAL(roce::psn_distance(begin, r.expected_psn), roce::most_packets);
+  CU_ASSERT(transport::roce::psn_distance(begin, l.una_psn) >= turn / 256);
+  EQUAL(transport::roce::psn_distance(begin, l.sent_psn), transport::roce::most_packets);
+  EQUAL(transport::roce::psn_distance(begin, r.expected_psn), transport::roce::most_packets);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
 }
 
 // The last acknowledgement that the right side gives to a packet of these.
-uint32_t acknowledged(WireRig& w, const Pages& far, const MrKeys& key, roce::Op op, uint32_t psn) {
-  Wire* wire = w.left.hca->config.wires[0].get();
-  RocePath path{.src = left_mac, .dst = right_mac};
+uint32_t acknowledged(WireRig& w, const Pages& far, const MrKeys& key, transport::roce::Op op,
+                      uint32_t psn) {
+  wire::Wire* wire = w.left.hca->config.wires[0].get();
+  transport::RocePath path{.src = left_mac, .dst = right_mac};
   port_gid(left_mac, 0, path.sgid);
   port_gid(right_mac, 0, path.dgid);
-  RocePacket p, answer;
-  for (const roce::OpRow& row : roce::op_rows) {
+  transport::RocePacket p, answer;
+  for (const transport::roce::OpRow& row : transport::roce::op_rows) {
     if (row.op == op) p.flags = row.flags;
   }
   p.op = op;
@@ -219,12 +220,13 @@ uint32_t acknowledged(WireRig& w, const Pages& far, const MrKeys& key, roce::Op 
   p.rkey = key.rkey.value();
   p.length = 8;
   std::vector<std::byte> frame(8192);
-  std::size_t n = build_roce(path, p, op == roce::Op::write_only ? 8 : 0, frame);
+  std::size_t n =
+      transport::build_roce(path, p, op == transport::roce::Op::write_only ? 8 : 0, frame);
   wire->send({frame.data(), n});
   while (w.right.hca->run() != 0) {
   }
   for (; !wire->peek().empty(); wire->drop())
-    EQUAL(parse_roce(wire->peek(), answer), RoceParse::ok);
+    EQUAL(transport::parse_roce(wire->peek(), answer), transport::RoceParse::ok);
   return answer.psn;
 }
 
@@ -233,10 +235,10 @@ void a_repeated_write_is_not_acknowledged_by_the_number_of_a_read_behind_it() {
   WireRig w({.timeout = 0});
   Pages far{4096};
   MrKeys key = w.right.reg(far, rw_access);
-  EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
-  EQUAL(acknowledged(w, far, key, roce::Op::read_request, 0xfffff1), 0xfffff1);
-  EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff0), 0xfffff0);
-  EQUAL(acknowledged(w, far, key, roce::Op::write_only, 0xfffff2), 0xfffff2);
+  EQUAL(acknowledged(w, far, key, transport::roce::Op::write_only, 0xfffff0), 0xfffff0);
+  EQUAL(acknowledged(w, far, key, transport::roce::Op::read_request, 0xfffff1), 0xfffff1);
+  EQUAL(acknowledged(w, far, key, transport::roce::Op::write_only, 0xfffff0), 0xfffff0);
+  EQUAL(acknowledged(w, far, key, transport::roce::Op::write_only, 0xfffff2), 0xfffff2);
 }
 
 constexpr Case cases[] = {

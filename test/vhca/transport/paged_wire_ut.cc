@@ -39,7 +39,7 @@ struct Sides {
 };
 
 uint64_t faults(Rig& r) {
-  return r.hca->paging.stats().read(OdpCounter::num_page_faults);
+  return r.hca->paging.stats().read(tpt::OdpCounter::num_page_faults);
 }
 Syndrome outcome(const std::optional<Completion>& c) {
   return c.has_value() ? c->syndrome : Syndrome::remote_aborted;
@@ -131,12 +131,12 @@ uint32_t strided_key(WireRig& w, Sides& s) {
   c.translations_octword_size = be32{4};
   const std::vector<prm::Klm> blocks = {
       repeat_head(64, 4, 1), repeat_entry(4096, 64, s.near_key.lkey.value(), s.near.at(0))};
-  Result<Mkey*> made =
+  Result<tpt::Mkey*> made =
       w.left.hca->keys.create_mkey(c, std::as_bytes(std::span(blocks)), w.left.hca->config.profile);
   return made ? (*made)->key : 0;
 }
 
-Qp& requester_of(WireRig& w) {
+wq::Qp& requester_of(WireRig& w) {
   return *w.left.hca->qps.at(w.left.a.qpn.value());
 }
 
@@ -147,7 +147,7 @@ void a_page_that_is_never_found_is_a_protection_error() {
     Sides s(w);
     Wqe write(Opcode::rdma_write);
     write.raddr(s.far.at(0), s.far_key.rkey.value()).data(0, 64, strided_key(w, s));
-    requester_of(w).stalls = most_stalls - 3;
+    requester_of(w).stalls = transport::most_stalls - 3;
     EQUAL(outcome(w.post(write)), Syndrome::local_prot);
     EQUAL(requester_of(w).stalls, 0);
     EQUAL(faults(w.left), 0);
@@ -157,10 +157,10 @@ void a_page_that_is_never_found_is_a_protection_error() {
 void a_reset_forgets_how_long_a_queue_waited() {
   const LinkShape shape;
   WireRig w(shape);
-  requester_of(w).stalls = most_stalls;
+  requester_of(w).stalls = transport::most_stalls;
   QpAttr reset;
   reset.state = QpState::reset;
-  EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, reset, qp_mask::state), 0);
+  EQUAL(hca::modify_qp(*w.left.hca, w.left.a.qpn, reset, qp_mask::state), 0);
   EQUAL(requester_of(w).stalls, 0);
   WireRig::connect(w.left, {w.left.a, w.right.a.qpn, QpType::rc}, right_mac, shape, shape.left_psn,
                    shape.right_psn);

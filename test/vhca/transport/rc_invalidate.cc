@@ -31,7 +31,7 @@ void a_send_can_invalidate_a_key() {
 // A request that is to invalidate a key is refused, and the key goes on. `owner`: its domain.
 void stays_valid(Bench& t, uint32_t key, const Wqe& w, prm::Syndrome want,
                  std::optional<Pdn> owner = {}) {
-  Mkey& m = *t.rig.hca->keys.at(key >> 8);
+  tpt::Mkey& m = *t.rig.hca->keys.at(key >> 8);
   std::array<prm::Klm, 1> list = {klm(t.dst.at(0), 256, t.kd.lkey.value())};
   UmrShape shape;
   shape.len = 256;
@@ -67,7 +67,7 @@ void nobody_invalidates_by_an_old_tag() {
 void nobody_invalidates_a_key_of_another_domain() {
   for (const bool peer : {false, true}) {
     Bench t;
-    const Pdn other = *alloc_pd(*t.rig.hca);
+    const Pdn other = *hca::alloc_pd(*t.rig.hca);
     const uint32_t key = t.rig.make_key(4, true, true);
     if (peer)
       stays_valid(t, key, peer_s(t, key), prm::Syndrome::remote_access, other);

@@ -15,23 +15,23 @@ void a_write_shorter_than_it_said_is_refused() {
   Hand h({});
   h.send(Op::write_first, to_adapter, mtu, {.va = h.at(0), .rkey = h.rkey(), .length = 600});
   h.send(Op::write_last, to_adapter + 1, 100);
-  std::optional<RocePacket> p = h.next();
-  while (p.has_value() && p->ack_kind == roce::aeth::ack) p = h.next();
+  std::optional<transport::RocePacket> p = h.next();
+  while (p.has_value() && p->ack_kind == transport::roce::aeth::ack) p = h.next();
   CU_ASSERT_FATAL(p.has_value());
-  EQUAL(p->ack_kind, roce::aeth::nak);
-  EQUAL(p->ack_value, static_cast<uint8_t>(roce::aeth::Nak::invalid_request));
+  EQUAL(p->ack_kind, transport::roce::aeth::nak);
+  EQUAL(p->ack_value, static_cast<uint8_t>(transport::roce::aeth::Nak::invalid_request));
   EQUAL(h.state(), QpState::err);
 }
 
 void a_read_that_comes_again_asks_for_the_same() {
   Hand h({});
-  const RocePacket ask{.va = h.at(0), .rkey = h.rkey(), .length = 2 * mtu};
+  const transport::RocePacket ask{.va = h.at(0), .rkey = h.rkey(), .length = 2 * mtu};
   for (int i = 0; i < 2; i++) {
     h.send(Op::read_request, to_adapter, 0, ask);
     CU_ASSERT(h.next_is(Op::read_first, to_adapter));
     CU_ASSERT(h.next_is(Op::read_last, to_adapter + 1));
   }
-  RocePacket longer = ask;
+  transport::RocePacket longer = ask;
   longer.length = 3 * mtu;
   h.send(Op::read_request, to_adapter, 0, longer);
   CU_ASSERT(!h.next().has_value());
@@ -50,10 +50,10 @@ void a_read_again_of_a_key_that_is_gone_is_refused() {
   }
   while (w.right.hca->run() != 0) {
   }
-  Wire* wire = w.left.hca->config.wires[0].get();
+  wire::Wire* wire = w.left.hca->config.wires[0].get();
   CU_ASSERT(!wire->peek().empty());
   while (!wire->peek().empty()) wire->drop();
-  EQUAL(dereg_mr(*w.right.hca, index_of(far_key.rkey)), 0);
+  EQUAL(hca::dereg_mr(*w.right.hca, index_of(far_key.rkey)), 0);
   const std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_access);
 }
@@ -67,9 +67,10 @@ void a_refused_part_of_a_read_is_named() {
   CU_ASSERT(h.next_is(Op::read_last, to_adapter + 2));
   h.send(Op::read_request, to_adapter + 1, 0,
          {.va = h.at(mtu), .rkey = h.rkey() ^ 1, .length = 2 * mtu});
-  const std::optional<RocePacket> p = h.next();
-  CU_ASSERT(p.has_value() && p->ack_kind == roce::aeth::nak && p->psn == to_adapter + 1);
-  CU_ASSERT(p.has_value() && p->ack_value == static_cast<uint8_t>(roce::aeth::Nak::remote_access));
+  const std::optional<transport::RocePacket> p = h.next();
+  CU_ASSERT(p.has_value() && p->ack_kind == transport::roce::aeth::nak && p->psn == to_adapter + 1);
+  CU_ASSERT(p.has_value() &&
+            p->ack_value == static_cast<uint8_t>(transport::roce::aeth::Nak::remote_access));
   EQUAL(h.state(), QpState::err);
 }
 
@@ -81,9 +82,10 @@ void a_nak_is_enough_without_a_timer() {
     CU_ASSERT(h.next_is(Op::write_middle, from_adapter + 1));
     CU_ASSERT(h.next_is(Op::write_last, from_adapter + 2));
     CU_ASSERT(!h.next().has_value());
-    if (i == 0) h.send(Op::acknowledge, from_adapter, 0, {.ack_kind = roce::aeth::nak});
+    if (i == 0) h.send(Op::acknowledge, from_adapter, 0, {.ack_kind = transport::roce::aeth::nak});
   }
-  h.send(Op::acknowledge, from_adapter + 2, 0, {.ack_kind = roce::aeth::ack, .ack_value = 31});
+  h.send(Op::acknowledge, from_adapter + 2, 0,
+         {.ack_kind = transport::roce::aeth::ack, .ack_value = 31});
   CU_ASSERT(!h.next().has_value());
   const std::optional<Completion> c = h.completion();
   CU_ASSERT(c.has_value() && c->op == prm::CqeOpcode::req);
@@ -149,7 +151,7 @@ class LastWqe : public EventSink {
  public:
   void completion(void*) noexcept override {}
   void async(uint32_t type, void*) noexcept override {
-    if (type != event::last_wqe_reached) return;
+    if (type != wq::event::last_wqe_reached) return;
     told++;
     found = cq->poll();
   }
@@ -208,7 +210,7 @@ void a_queue_that_goes_gives_its_shared_receive_back() {
     EQUAL(m.user.told, 0);
   }
   HalfMessage m;
-  EQUAL(destroy_qp(*m.h.adapter().hca, m.h.queue().qpn), 0);
+  EQUAL(hca::destroy_qp(*m.h.adapter().hca, m.h.queue().qpn), 0);
   CU_ASSERT(m.ended(m.shared.cq.poll(), Syndrome::wr_flush));
   EQUAL(m.user.told, 0);
 }

@@ -29,10 +29,10 @@ Bench::Bench() {
   good = rig.reg(dst, rw_access);
   read_only = rig.reg(dst, access::remote_read);
   write_only = rig.reg(dst, access::local_write | access::remote_write);
-  MrSpec foreign{*alloc_pd(*rig.hca), dst.va(), dst.size(), Iova{dst.at(0)}, rw_access};
-  other_pd = *reg_mr(*rig.hca, foreign);
+  MrSpec foreign{*hca::alloc_pd(*rig.hca), dst.va(), dst.size(), Iova{dst.at(0)}, rw_access};
+  other_pd = *hca::reg_mr(*rig.hca, foreign);
   freed = rig.reg(dst, rw_access).rkey.value();
-  EQUAL(dereg_mr(*rig.hca, MkeyIndex{freed >> 8}), 0);
+  EQUAL(hca::dereg_mr(*rig.hca, MkeyIndex{freed >> 8}), 0);
   stale = (good.rkey.value() & ~0xffu) | ((good.rkey.value() + 1) & 0xff);
   invalid = rig.make_key(4);
 }
@@ -82,7 +82,7 @@ Wqe empty_wqe_of(uint8_t opcode) {
 void permit(Bench& t, uint32_t access) {
   QpAttr attr;
   attr.access = access;
-  EQUAL(modify_qp(*t.rig.hca, t.rig.b.qpn, attr, qp_mask::access), 0);
+  EQUAL(hca::modify_qp(*t.rig.hca, t.rig.b.qpn, attr, qp_mask::access), 0);
 }
 
 struct Row {
@@ -249,13 +249,13 @@ void a_peer_that_is_not_there_times_out() {
   for (int what = 0; what < 4; what++) {
     Bench t;
     if (what == 0) EQUAL(t.rig.to_state(t.rig.b, QpState::err), 0);
-    if (what == 1) EQUAL(destroy_qp(*t.rig.hca, t.rig.b.qpn), 0);
+    if (what == 1) EQUAL(hca::destroy_qp(*t.rig.hca, t.rig.b.qpn), 0);
     if (what == 2) {
       QpAttr attr;
       attr.path.is_global = true;
       attr.path.dgid = {0xfe, 0x80, 9};
       EQUAL(t.rig.to_state(t.rig.a, QpState::sqd), 0);
-      EQUAL(modify_qp(*t.rig.hca, t.rig.a.qpn, attr, qp_mask::path), 0);
+      EQUAL(hca::modify_qp(*t.rig.hca, t.rig.a.qpn, attr, qp_mask::path), 0);
       EQUAL(t.rig.to_state(t.rig.a, QpState::rts), 0);
     }
     if (what == 3) {  // it talks to another queue

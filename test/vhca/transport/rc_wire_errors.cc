@@ -127,10 +127,11 @@ void what_the_responder_refuses_fails_at_both_ends() {
     Opcode op;
   };
   const Row rows[] = {
-      {Syndrome::remote_access, event::qp_access_err, Rig::all_access, area, Opcode::rdma_write},
-      {Syndrome::remote_access, event::qp_access_err, Rig::all_access, area, Opcode::rdma_read},
-      {Syndrome::remote_inval_req, event::qp_req_err, 0, 0, Opcode::rdma_write},
-      {Syndrome::remote_inval_req, event::qp_req_err, 0, 0, Opcode::rdma_read},
+      {Syndrome::remote_access, wq::event::qp_access_err, Rig::all_access, area,
+       Opcode::rdma_write},
+      {Syndrome::remote_access, wq::event::qp_access_err, Rig::all_access, area, Opcode::rdma_read},
+      {Syndrome::remote_inval_req, wq::event::qp_req_err, 0, 0, Opcode::rdma_write},
+      {Syndrome::remote_inval_req, wq::event::qp_req_err, 0, 0, Opcode::rdma_read},
   };
   for (const Row& row : rows) {
     WireRig w({.access = row.access});
@@ -159,23 +160,23 @@ void the_queues_own_mistakes_fail_here_behind_what_is_under_way() {
 
 // READs of 100 bytes from the left, as by a requester that is made by hand.
 void ask(WireRig& w, const Sides& s, uint32_t first, uint32_t count) {
-  RocePath path{.src = left_mac, .dst = right_mac};
+  transport::RocePath path{.src = left_mac, .dst = right_mac};
   port_gid(left_mac, 0, path.sgid);
   port_gid(right_mac, 0, path.dgid);
   std::vector<std::byte> frame(256);
   for (uint32_t i = first; i < first + count; i++) {
-    RocePacket p;
-    const auto* row =
-        std::find_if(std::begin(roce::op_rows), std::end(roce::op_rows),
-                     [](const roce::OpRow& r) { return r.op == roce::Op::read_request; });
+    transport::RocePacket p;
+    const auto* row = std::find_if(
+        std::begin(transport::roce::op_rows), std::end(transport::roce::op_rows),
+        [](const transport::roce::OpRow& r) { return r.op == transport::roce::Op::read_request; });
     p.op = row->op;
     p.flags = row->flags;
     p.dest_qpn = w.right.a.qpn.value();
-    p.psn = roce::psn_add(0xfffff0, i);
+    p.psn = transport::roce::psn_add(0xfffff0, i);
     p.va = s.far.at(i * 100);
     p.rkey = s.far_key.rkey.value();
     p.length = 100;
-    const std::size_t n = build_roce(path, p, 0, frame);
+    const std::size_t n = transport::build_roce(path, p, 0, frame);
     w.left.hca->config.wires[0]->send({frame.data(), n});
   }
 }
@@ -205,21 +206,22 @@ void draining_waits_for_what_is_under_way() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
-  EQUAL(w.left.events.of(event::sq_drained), 0);
+  EQUAL(hca::modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
+  EQUAL(w.left.events.of(wq::event::sq_drained), 0);
   CU_ASSERT(succeeded(w.wait(w.left.cq_a)));
   CU_ASSERT(s.same(0, 0, 50'000));
-  EQUAL(w.left.events.of(event::sq_drained), 1);
+  EQUAL(w.left.events.of(wq::event::sq_drained), 1);
 }
 
 // Of the kind that `row` says; its number is near those that are expected.
 template <typename Random>
-RocePacket any_packet(const roce::OpRow& row, const Sides& s, uint32_t turn, Random rng) {
-  RocePacket p;
+transport::RocePacket any_packet(const transport::roce::OpRow& row, const Sides& s, uint32_t turn,
+                                 Random rng) {
+  transport::RocePacket p;
   p.op = row.op;
   p.flags = row.flags;
-  bool answer = (row.flags & roce::flag::response) != 0;
-  p.psn = roce::psn_add(answer ? 5 : 0xfffff0, rng() % 8 - 2 + turn);
+  bool answer = (row.flags & transport::roce::flag::response) != 0;
+  p.psn = transport::roce::psn_add(answer ? 5 : 0xfffff0, rng() % 8 - 2 + turn);
   p.ack_request = (rng() & 1) != 0;
   p.va = s.far.at(rng() % area);
   p.rkey = rng() % 4 != 0 ? s.far_key.rkey.value() : static_cast<uint32_t>(rng());
@@ -236,9 +238,9 @@ void packets_that_nobody_should_send_hurt_nobody() {
   for (int round = 0; round < 40; round++) {
     WireRig w({.mtu = 1, .timeout = 0});
     Sides s(w);
-    Wire* wire = w.left.hca->config.wires[0].get();
+    wire::Wire* wire = w.left.hca->config.wires[0].get();
     std::vector<std::byte> frame(8192);
-    RocePath path{.src = left_mac, .dst = right_mac};
+    transport::RocePath path{.src = left_mac, .dst = right_mac};
     port_gid(left_mac, 0, path.sgid);
     port_gid(right_mac, 0, path.dgid);
     w.right.a.recv(s.far.at(0), 1000, s.far_key.lkey.value());
@@ -247,12 +249,14 @@ void packets_that_nobody_should_send_hurt_nobody() {
                       .data(s.far.at(0), 3000, s.far_key.lkey.value()));
     w.right.a.ring(w.right.uar);
     for (int i = 0; i < 200; i++) {
-      const roce::OpRow& row = roce::op_rows[rng() % std::size(roce::op_rows)];
-      RocePacket p = any_packet(row, s, static_cast<uint32_t>(i) / 8, rng);
+      const transport::roce::OpRow& row =
+          transport::roce::op_rows[rng() % std::size(transport::roce::op_rows)];
+      transport::RocePacket p = any_packet(row, s, static_cast<uint32_t>(i) / 8, rng);
       p.dest_qpn = w.right.a.qpn.value();
       std::size_t bytes = 0;
-      if ((row.flags & roce::flag::payload) != 0) bytes = rng() % 3 != 0 ? 256 : rng() % 300;
-      std::size_t n = build_roce(path, p, bytes, frame);
+      if ((row.flags & transport::roce::flag::payload) != 0)
+        bytes = rng() % 3 != 0 ? 256 : rng() % 300;
+      std::size_t n = transport::build_roce(path, p, bytes, frame);
       wire->send({frame.data(), n});
       w.right.hca->run();
       while (!wire->peek().empty()) wire->drop();

@@ -20,7 +20,7 @@ LinkShape impatient(QpType type = QpType::rc) {
 void a_receiver_that_drops_never_answers() {
   WireRig w(impatient());
   const Sides s(w);
-  const Ruled ruled(w.right, TableType::rdma_rx, true);
+  const Ruled ruled(w.right, ethernet::TableType::rdma_rx, true);
   CU_ASSERT(bad(w.post(rdma(Opcode::rdma_write, s, 0, 100)), Syndrome::transport_retry_exc));
   CU_ASSERT(!s.same(0, 0, 100));
   EQUAL(ruled.seen.packets, 3);  // and again by retry_cnt
@@ -31,7 +31,7 @@ void a_sender_that_drops_sends_nothing() {
   WireRig w(impatient());
   const Sides s(w);
   const uint64_t before = w.left.hca->config.wires[0]->counters().tx_frames;
-  const Ruled ruled(w.left, TableType::rdma_tx, true);
+  const Ruled ruled(w.left, ethernet::TableType::rdma_tx, true);
   CU_ASSERT(bad(w.post(rdma(Opcode::rdma_write, s, 0, 100)), Syndrome::transport_retry_exc));
   EQUAL(ruled.seen.packets, 3);
   EQUAL(w.left.hca->config.wires[0]->counters().tx_frames, before);
@@ -42,8 +42,9 @@ void a_sender_that_drops_sends_nothing() {
 void what_goes_on_is_counted_at_both_ends() {
   WireRig w;
   const Sides s(w);
-  const Ruled out(w.left, TableType::rdma_tx, false), in(w.right, TableType::rdma_rx, false),
-      back(w.left, TableType::rdma_rx, false);
+  const Ruled out(w.left, ethernet::TableType::rdma_tx, false),
+      in(w.right, ethernet::TableType::rdma_rx, false),
+      back(w.left, ethernet::TableType::rdma_rx, false);
   CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
   CU_ASSERT(s.same(0, 0, 2500));
   EQUAL(out.seen.packets, 3);
@@ -56,17 +57,20 @@ void what_goes_on_is_counted_at_both_ends() {
 void a_rule_that_is_gone_drops_no_more() {
   WireRig w;
   const Sides s(w);
-  { const Ruled out(w.left, TableType::rdma_tx, true), in(w.right, TableType::rdma_rx, true); }
+  {
+    const Ruled out(w.left, ethernet::TableType::rdma_tx, true),
+        in(w.right, ethernet::TableType::rdma_rx, true);
+  }
   CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
   // And anew, when its wire is ruled already.
-  const Ruled out(w.left, TableType::rdma_tx, false);
+  const Ruled out(w.left, ethernet::TableType::rdma_tx, false);
   CU_ASSERT(succeeded(w.post(rdma(Opcode::rdma_write, s, 0, 2500))));
   EQUAL(out.seen.packets, 3);
 }
 
 void frames_of_others_pass_by() {
   WireRig w;
-  const Ruled in(w.right, TableType::rdma_rx, true);
+  const Ruled in(w.right, ethernet::TableType::rdma_rx, true);
   std::vector<std::byte> frame(64);
   std::memcpy(frame.data(), right_mac.data(), right_mac.size());
   frame[12] = std::byte{0x88};

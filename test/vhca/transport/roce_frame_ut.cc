@@ -46,18 +46,18 @@ const Bytes captured = from_hex(
 void the_crc_is_ethernets() {
   const char* text = "123456789";
   auto bytes = std::as_bytes(std::span(text, 9));
-  EQUAL(~crc32_add(~0u, bytes), 0xcbf43926);
+  EQUAL(~wire::crc32_add(~0u, bytes), 0xcbf43926);
   std::array<std::byte, 8> ones;
   ones.fill(std::byte{0xff});
-  EQUAL(crc32_add(~0u, ones), 0xdebb20e3);
+  EQUAL(wire::crc32_add(~0u, ones), 0xdebb20e3);
 }
 
 // Against zlib, which is nobody of ours: any length, place and state, as a whole and in two pieces.
 void every_way_to_the_crc_is_zlibs() {
-  using crc32_fold::Way;
+  using wire::crc32_fold::Way;
   std::vector<Way> ways = {Way::none};
-  if (crc32_fold::best() != Way::none) ways.push_back(Way::narrow);
-  if (crc32_fold::best() == Way::wide) ways.push_back(Way::wide);
+  if (wire::crc32_fold::best() != Way::none) ways.push_back(Way::narrow);
+  if (wire::crc32_fold::best() == Way::wide) ways.push_back(Way::wide);
   std::mt19937 rng(7);
   Bytes memory(16 * 1024 + 64);
   for (std::byte& b : memory) b = static_cast<std::byte>(rng());
@@ -67,38 +67,38 @@ void every_way_to_the_crc_is_zlibs() {
     const uint32_t begun = i % 2 == 0 ? 0 : static_cast<uint32_t>(rng());
     const auto* p = reinterpret_cast<const Bytef*>(piece.data());
     const auto zlibs = static_cast<uint32_t>(::crc32(begun, p, static_cast<uInt>(bytes)));
-    EQUAL(~crc32_add(~begun, piece), zlibs);
-    for (Way way : ways) EQUAL(~crc32_add_by(way, ~begun, piece), zlibs);
+    EQUAL(~wire::crc32_add(~begun, piece), zlibs);
+    for (Way way : ways) EQUAL(~wire::crc32_add_by(way, ~begun, piece), zlibs);
     const std::size_t cut = bytes == 0 ? 0 : rng() % bytes;
-    EQUAL(~crc32_add(crc32_add(~begun, piece.first(cut)), piece.subspan(cut)), zlibs);
+    EQUAL(~wire::crc32_add(wire::crc32_add(~begun, piece.first(cut)), piece.subspan(cut)), zlibs);
   }
 }
 
 // What the kernel says of the processor; Valgrind's has less.
 void the_crc_goes_the_best_way_of_the_processor() {
-  using crc32_fold::Way;
-  if (under_valgrind()) return;
+  using wire::crc32_fold::Way;
+  if (memory::under_valgrind()) return;
   std::ifstream about("/proc/cpuinfo");
   const std::string text((std::istreambuf_iterator<char>(about)), {});
   auto has = [&text](const char* word) { return text.find(word) != std::string::npos; };
   const bool wide = has(" vpclmulqdq") && has(" avx2");
-  EQUAL(crc32_fold::best(), !has(" pclmulqdq") ? Way::none : wide ? Way::wide : Way::narrow);
+  EQUAL(wire::crc32_fold::best(), !has(" pclmulqdq") ? Way::none : wide ? Way::wide : Way::narrow);
 }
 
 void a_packet_captured_elsewhere_has_the_icrc_that_it_carries() {
-  PacketView v = parse_packet(captured);
-  EQUAL(v.l4, L4::udp);
-  CU_ASSERT(icrc_good(captured, v));
+  wire::PacketView v = wire::parse_packet(captured);
+  EQUAL(v.l4, wire::L4::udp);
+  CU_ASSERT(transport::icrc_good(captured, v));
   for (std::size_t at : {std::size_t{30}, std::size_t{42}, captured.size() - 5}) {
     Bytes b = captured;
     b[at] ^= std::byte{1};
-    CU_ASSERT(!icrc_good(b, v));
+    CU_ASSERT(!transport::icrc_good(b, v));
   }
   // What a router changes: type of service, time to live, checksums, congestion bits.
   for (std::size_t at : {15, 22, 24, 25, 40, 41, 46}) {
     Bytes b = captured;
     b[at] ^= std::byte{0x55};
-    CU_ASSERT(icrc_good(b, v));
+    CU_ASSERT(transport::icrc_good(b, v));
   }
 }
 
@@ -108,13 +108,13 @@ void a_packet_of_a_card_has_the_icrc_that_it_carries() {
       "e41d2dab2bc27cfe90643b32080045c2003c718c40004011916"
       "10a0011010a001201000012b7002800008100ffff40000118000000000000000000000000000000000000000082"
       "fd002a");
-  PacketView v = parse_packet(cards);
-  EQUAL(v.l4, L4::udp);
-  CU_ASSERT(icrc_good(cards, v));
+  wire::PacketView v = wire::parse_packet(cards);
+  EQUAL(v.l4, wire::L4::udp);
+  CU_ASSERT(transport::icrc_good(cards, v));
 }
 
-RocePacket filled(const roce::OpRow& row, std::mt19937& rng) {
-  RocePacket p;
+transport::RocePacket filled(const transport::roce::OpRow& row, std::mt19937& rng) {
+  transport::RocePacket p;
   p.op = row.op;
   p.flags = row.flags;
   p.solicited = (rng() & 1) != 0;
@@ -134,89 +134,96 @@ RocePacket filled(const roce::OpRow& row, std::mt19937& rng) {
   return p;
 }
 
-const RocePath path{.src = {2, 0x4b, 0x4c, 0, 1, 1},
-                    .dst = {2, 0x4b, 0x4c, 0, 2, 1},
-                    .sgid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x4c, 0xff, 0xfe, 0, 1, 1},
-                    .dgid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x4c, 0xff, 0xfe, 0, 2, 1},
-                    .traffic_class = 3};
+const transport::RocePath path{
+    .src = {2, 0x4b, 0x4c, 0, 1, 1},
+    .dst = {2, 0x4b, 0x4c, 0, 2, 1},
+    .sgid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x4c, 0xff, 0xfe, 0, 1, 1},
+    .dgid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x4b, 0x4c, 0xff, 0xfe, 0, 2, 1},
+    .traffic_class = 3};
 
-Bytes built(const RocePacket& p, std::size_t payload) {
-  Bytes b(payload + roce_overhead);
+Bytes built(const transport::RocePacket& p, std::size_t payload) {
+  Bytes b(payload + transport::roce_overhead);
   for (std::size_t i = 0; i < payload; i++)
-    b[roce_payload_at(p.flags) + i] = static_cast<std::byte>(i * 7 + 1);
-  b.resize(build_roce(path, p, payload, b));
+    b[transport::roce_payload_at(p.flags) + i] = static_cast<std::byte>(i * 7 + 1);
+  b.resize(transport::build_roce(path, p, payload, b));
   return b;
 }
 
-bool same_headers(const RocePacket& a, const RocePacket& b) {
+bool same_headers(const transport::RocePacket& a, const transport::RocePacket& b) {
   bool same = a.op == b.op && a.flags == b.flags && a.solicited == b.solicited &&
               a.ack_request == b.ack_request && a.dest_qpn == b.dest_qpn && a.psn == b.psn;
   auto has = [&](uint16_t f) { return (a.flags & f) != 0; };
-  if (has(roce::flag::reth | roce::flag::atomic)) same = same && a.va == b.va && a.rkey == b.rkey;
-  if (has(roce::flag::reth)) same = same && a.length == b.length;
-  if (has(roce::flag::atomic)) same = same && a.swap_add == b.swap_add && a.compare == b.compare;
-  if (has(roce::flag::aeth))
+  if (has(transport::roce::flag::reth | transport::roce::flag::atomic))
+    same = same && a.va == b.va && a.rkey == b.rkey;
+  if (has(transport::roce::flag::reth)) same = same && a.length == b.length;
+  if (has(transport::roce::flag::atomic))
+    same = same && a.swap_add == b.swap_add && a.compare == b.compare;
+  if (has(transport::roce::flag::aeth))
     same = same && a.ack_kind == b.ack_kind && a.ack_value == b.ack_value && a.msn == b.msn;
-  if (has(roce::flag::atomic_ack)) same = same && a.original == b.original;
-  if (has(roce::flag::imm | roce::flag::ieth)) same = same && a.imm_raw == b.imm_raw;
+  if (has(transport::roce::flag::atomic_ack)) same = same && a.original == b.original;
+  if (has(transport::roce::flag::imm | transport::roce::flag::ieth))
+    same = same && a.imm_raw == b.imm_raw;
   return same;
 }
 
 void every_opcode_comes_out_as_it_went_in() {
   std::mt19937 rng(7);
-  for (const roce::OpRow& row : roce::op_rows) {
-    bool carries = (row.flags & roce::flag::payload) != 0;
+  for (const transport::roce::OpRow& row : transport::roce::op_rows) {
+    bool carries = (row.flags & transport::roce::flag::payload) != 0;
     for (std::size_t payload : {0, 1, 2, 3, 4, 255, 4096}) {
       if (!carries && payload != 0) continue;
-      RocePacket in = filled(row, rng), out;
+      transport::RocePacket in = filled(row, rng), out;
       Bytes b = built(in, payload);
-      EQUAL(parse_roce(b, out), RoceParse::ok);
+      EQUAL(transport::parse_roce(b, out), transport::RoceParse::ok);
       CU_ASSERT(same_headers(in, out));
       EQUAL(out.sgid, path.sgid);
       EQUAL(out.payload.size(), payload);
-      EQUAL(std::memcmp(out.payload.data(), b.data() + roce_payload_at(in.flags), payload), 0);
+      EQUAL(
+          std::memcmp(out.payload.data(), b.data() + transport::roce_payload_at(in.flags), payload),
+          0);
     }
   }
 }
 
 void a_frame_that_is_cut_or_changed_is_no_packet() {
   std::mt19937 rng(8);
-  RocePacket out;
-  for (const roce::OpRow& row : roce::op_rows) {
-    Bytes whole = built(filled(row, rng), (row.flags & roce::flag::payload) != 0 ? 64 : 0);
+  transport::RocePacket out;
+  for (const transport::roce::OpRow& row : transport::roce::op_rows) {
+    Bytes whole =
+        built(filled(row, rng), (row.flags & transport::roce::flag::payload) != 0 ? 64 : 0);
     for (std::size_t n = 0; n < whole.size(); n++) {
       Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
-      CU_ASSERT(parse_roce(cut, out) != RoceParse::ok);
+      CU_ASSERT(transport::parse_roce(cut, out) != transport::RoceParse::ok);
       Bytes short_ip = cut;
       if (n < 62) continue;
-      put_be<uint16_t>(short_ip, 18, static_cast<uint16_t>(n - 54));
-      put_be<uint16_t>(short_ip, 58, static_cast<uint16_t>(n - 54));
-      CU_ASSERT(parse_roce(short_ip, out) != RoceParse::ok);
+      wire::put_be<uint16_t>(short_ip, 18, static_cast<uint16_t>(n - 54));
+      wire::put_be<uint16_t>(short_ip, 58, static_cast<uint16_t>(n - 54));
+      CU_ASSERT(transport::parse_roce(short_ip, out) != transport::RoceParse::ok);
     }
     for (int i = 0; i < 200; i++) {
       Bytes b = whole;
       std::size_t at = 54 + rng() % (b.size() - 54);
       if (at == 60 || at == 61 || at == 66) continue;  // not covered
       b[at] ^= static_cast<std::byte>(1u << rng() % 8);
-      CU_ASSERT(parse_roce(b, out) != RoceParse::ok);
+      CU_ASSERT(transport::parse_roce(b, out) != transport::RoceParse::ok);
     }
   }
 }
 
 void sequence_numbers_go_in_circles() {
-  EQUAL(roce::psn_add(0xffffff, 2), 1);
-  EQUAL(roce::psn_diff(1, 0xffffff), 2);
-  EQUAL(roce::psn_diff(0xffffff, 1), -2);
-  EQUAL(roce::psn_diff(5, 5), 0);
+  EQUAL(transport::roce::psn_add(0xffffff, 2), 1);
+  EQUAL(transport::roce::psn_diff(1, 0xffffff), 2);
+  EQUAL(transport::roce::psn_diff(0xffffff, 1), -2);
+  EQUAL(transport::roce::psn_diff(5, 5), 0);
 }
 
 void a_link_local_gid_holds_its_address() {
   Mac mac;
-  CU_ASSERT(mac_of_gid(path.dgid, mac));
+  CU_ASSERT(transport::mac_of_gid(path.dgid, mac));
   EQUAL(mac, path.dst);
   Gid other = path.dgid;
   other[0] = 0x20;
-  CU_ASSERT(!mac_of_gid(other, mac));
+  CU_ASSERT(!transport::mac_of_gid(other, mac));
 }
 
 constexpr Case cases[] = {

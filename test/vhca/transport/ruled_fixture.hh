@@ -12,8 +12,8 @@ namespace kilim::vhca::test {
 
 // A rule of all frames, to a table that drops them or lets them go, and what it has seen.
 struct Ruled {
-  Ruled(Rig& rig, TableType type, bool drops) : hca(*rig.hca) {
-    table = flow_tables(hca).tables.create(number);
+  Ruled(Rig& rig, ethernet::TableType type, bool drops) : hca(*rig.hca) {
+    table = hca::flow_tables(hca).tables.create(number);
     table->number = number;
     table->type = type;
     table->end.table = table;
@@ -22,20 +22,20 @@ struct Ruled {
     FlowSpec spec;
     spec.by_buffer = true;
     spec.count = &seen;
-    Result<uint32_t> made = create_rdma_flow(hca, type, number, spec);
+    Result<uint32_t> made = hca::create_rdma_flow(hca, type, number, spec);
     CU_ASSERT_FATAL(bool(made));
     rule = *made;
   }
   ~Ruled() {
-    EQUAL(destroy_flow(hca, rule), 0);
-    flow_tables(hca).tables.destroy(number);
+    EQUAL(hca::destroy_flow(hca, rule), 0);
+    hca::flow_tables(hca).tables.destroy(number);
   }
   Ruled(const Ruled&) = delete;
   Ruled& operator=(const Ruled&) = delete;
 
-  Hca& hca;
+  hca::Hca& hca;
   uint32_t number = 0, rule = 0;
-  FlowTable* table;
+  ethernet::FlowTable* table;
   FlowCount seen;
 };
 

@@ -24,7 +24,7 @@ struct SharedQueue {
     c.cqe_count = cq.entries;
     c.cqe_bytes = cqe_bytes;
     c.uar_page = rig.uar_page;
-    cq.cqn = *create_cq(*rig.hca, c, &rig.events);
+    cq.cqn = *hca::create_cq(*rig.hca, c, &rig.events);
     SrqSpec s;
     s.pd = rig.pd;
     s.buf = ring.va();
@@ -35,7 +35,7 @@ struct SharedQueue {
     s.xrcd = xrcd.value_or(0);
     s.cq = cq.cqn;
     s.uidx = 0x77;
-    srqn = *create_srq(*rig.hca, s, &rig.events);
+    srqn = *hca::create_srq(*rig.hca, s, &rig.events);
   }
   void recv(uint64_t addr, uint32_t bytes, uint32_t lkey) {
     std::byte* at = ring.data() + std::size_t{head % wqes} * stride;
@@ -46,7 +46,7 @@ struct SharedQueue {
     std::memcpy(at + sizeof(link), &data, sizeof(data));
     record_store(reinterpret_cast<be32*>(record.data()), be32{++head});
   }
-  int destroy() { return destroy_srq(*rig_.hca, srqn); }
+  int destroy() { return hca::destroy_srq(*rig_.hca, srqn); }
   Pages ring, record;
   TestCq cq;
   uint32_t head = 0;

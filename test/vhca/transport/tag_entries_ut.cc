@@ -11,8 +11,8 @@ namespace {
 void make_with_longer_entries(TagBench& b) {
   QpSpec spec = b.server->hca->qps.at(b.queue.qpn.value())->spec;
   spec.scatter_received = 64;
-  EQUAL_FATAL(destroy_qp(*b.server->hca, b.queue.qpn), 0);
-  const Result<Qpn> made = create_qp(*b.server->hca, spec, &b.server->events);
+  EQUAL_FATAL(hca::destroy_qp(*b.server->hca, b.queue.qpn), 0);
+  const Result<Qpn> made = hca::create_qp(*b.server->hca, spec, &b.server->events);
   CU_ASSERT_TRUE_FATAL(made.ok());
   b.queue.qpn = *made;
   EQUAL_FATAL(b.sender->to_state(*b.client, QpState::reset), 0);

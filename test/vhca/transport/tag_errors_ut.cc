@@ -81,7 +81,7 @@ void test_no_reads() {
 void test_invalidation() {
   both([](TagBench& b) {
     b.invalidates = b.server->make_key(4, true, true);
-    const Mkey& key = *b.server->hca->keys.at(b.invalidates >> 8);
+    const tpt::Mkey& key = *b.server->hca->keys.at(b.invalidates >> 8);
     b.server->hca->keys.at(b.invalidates >> 8)->free = false;
     for (unsigned n : {0u, 1u}) b.append(6, all, n);
     EQUAL(b.send(TmhOp::eager, 6, 100), Syndrome::none);
@@ -135,7 +135,7 @@ void test_queue_goes() {
   b.server->hca->run();
   std::optional<News> n = b.take(b.server->cq_b);
   CU_ASSERT_TRUE(n && is(*n, TagNews::consumed, 0, 0));
-  EQUAL(destroy_qp(*b.server->hca, b.queue.qpn), 0);
+  EQUAL(hca::destroy_qp(*b.server->hca, b.queue.qpn), 0);
   n = b.take(b.server->cq_b);
   CU_ASSERT_TRUE(n && is(*n, TagNews::canceled, 0, 0));
 }

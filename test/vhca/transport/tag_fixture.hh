@@ -83,7 +83,7 @@ class TagBench {
     spec.uidx = 0x77;
     spec.tags = tags;
     spec.cq = server->cq_b.cqn;
-    Result<uint32_t> made = create_srq(*server->hca, spec, &server->events);
+    Result<uint32_t> made = hca::create_srq(*server->hca, spec, &server->events);
     CU_ASSERT_TRUE_FATAL(made.ok());
     srqn = *made;
     for (TestQp* qp : {&queue, &command}) {
@@ -97,7 +97,7 @@ class TagBench {
       s.uar_page = server->uar_page;
       s.srqn = srqn;
       s.owner = qp;
-      Result<Qpn> qpn = create_qp(*server->hca, s, &server->events);
+      Result<Qpn> qpn = hca::create_qp(*server->hca, s, &server->events);
       CU_ASSERT_TRUE_FATAL(qpn.ok());
       qp->qpn = *qpn;
     }
@@ -164,12 +164,12 @@ class TagBench {
     return !server->cq_b.poll() && !client_cq->poll();
   }
 
-  News operate(prm::TagSeg seg, const TagBuffer* buffer = nullptr) {
+  News operate(prm::TagSeg seg, const wq::TagBuffer* buffer = nullptr) {
     seg.flags |= prm::tag::flag_completion;
     put(seg, buffer);
     return wait_for_command();
   }
-  void put(const prm::TagSeg& seg, const TagBuffer* buffer) {
+  void put(const prm::TagSeg& seg, const wq::TagBuffer* buffer) {
     Wqe w(Opcode::tag_matching);
     w.raw(&seg, sizeof(seg));
     if (buffer != nullptr) w.data(buffer->addr, static_cast<uint32_t>(buffer->bytes), buffer->key);
@@ -199,7 +199,7 @@ class TagBench {
       seg.flags = prm::tag::flag_sw_count;
       seg.sw_count = be16{static_cast<uint16_t>(synced)};
     }
-    TagBuffer buffer{tag, mask, to.at(n * slot), bytes, server_key};
+    wq::TagBuffer buffer{tag, mask, to.at(n * slot), bytes, server_key};
     const News got = operate(seg, &buffer);
     EQUAL(got.news, TagNews::append);
     CU_ASSERT_TRUE(got.success);

@@ -242,7 +242,7 @@ void test_list_refuses() {
     prm::TagSeg seg{};
     seg.opcode = static_cast<uint8_t>(w.opcode << prm::tag::opcode_shift);
     seg.index = be16{w.index};
-    TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
+    wq::TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
     EQUAL(b.operate(seg, w.buffer ? &buffer : nullptr).syndrome, Syndrome::local_qp_op);
   }
   TagBench b(false);
@@ -250,7 +250,7 @@ void test_list_refuses() {
   prm::TagSeg seg{};
   seg.opcode = static_cast<uint8_t>(prm::TagOp::append) << prm::tag::opcode_shift;
   seg.index = be16{0};
-  TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
+  wq::TagBuffer buffer{0, 0, b.to.at(0), slot, b.server_key};
   CU_ASSERT_TRUE(b.operate(seg, &buffer).success);  // the last place
   EQUAL(b.operate(seg, &buffer).syndrome, Syndrome::local_qp_op);
   EQUAL(b.server->state(b.command), QpState::err);
@@ -270,8 +270,8 @@ void test_other_queues() {
   spec.wqe_shift = 6;
   spec.cq = b.server->cq_b.cqn;
   spec.tags = 2 * tags;
-  CU_ASSERT_FALSE(create_srq(*b.server->hca, spec, nullptr).ok());
-  EQUAL(destroy_srq(*b.server->hca, b.srqn), -EBUSY);
+  CU_ASSERT_FALSE(hca::create_srq(*b.server->hca, spec, nullptr).ok());
+  EQUAL(hca::destroy_srq(*b.server->hca, b.srqn), -EBUSY);
 }
 
 void test_sizes() {

@@ -97,7 +97,7 @@ void what_is_not_allowed_is_dropped_or_fails_the_receive() {
   w.settle();
   EQUAL(s.far.data()[1], std::byte{0});
   EQUAL(w.right.state(w.right.a), QpState::rts);
-  EQUAL(w.right.events.of(event::qp_access_err), 0);
+  EQUAL(w.right.events.of(wq::event::qp_access_err), 0);
   w.right.a.recv(s.far.at(0), 99, s.far_key.lkey.value());
   CU_ASSERT(good(w.post(s.with(Wqe(Opcode::send), 0, 100))));
   std::optional<Completion> c = w.wait(w.right.cq_a);
@@ -131,7 +131,7 @@ void draining_sends_the_message_under_way_to_its_end() {
   QpAttr attr;
   attr.state = QpState::sqd;
   attr.en_sqd_async_notify = 1;
-  EQUAL(modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
+  EQUAL(hca::modify_qp(*w.left.hca, w.left.a.qpn, attr, qp_mask::state | qp_mask::en_sqd_async), 0);
   EQUAL(w.left.events.count, 0);
   CU_ASSERT(good(w.wait(w.left.cq_a)));
   w.settle();
@@ -152,7 +152,7 @@ void a_message_that_fails_half_way_is_left_behind() {
   w.left.a.ring(w.left.uar);
   w.left.hca->run(1);
   CU_ASSERT(!w.left.cq_a.poll().has_value());
-  EQUAL(dereg_mr(*w.left.hca, index_of(s.near_key.lkey)), 0);
+  EQUAL(hca::dereg_mr(*w.left.hca, index_of(s.near_key.lkey)), 0);
   std::optional<Completion> c = w.wait(w.left.cq_a);
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::local_prot);
   EQUAL(w.left.state(w.left.a), QpState::sqe);

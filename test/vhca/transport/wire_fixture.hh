@@ -27,7 +27,7 @@ struct LinkShape {
   uint32_t access = Rig::all_access;
   QueueShape queue{};
   Profile profile{};
-  LintMode lint = lint_of_environment();
+  lint::LintMode lint = lint_of_environment();
   Order order = order_of_environment();
 };
 
@@ -87,7 +87,7 @@ struct WireRig {
     uint32_t mask =
         qp_mask::state | qp_mask::path | qp_mask::path_mtu | qp_mask::dest_qpn | qp_mask::rq_psn;
     if (responds) mask |= qp_mask::max_dest_rd_atomic | qp_mask::min_rnr_timer;
-    int rc = modify_qp(*r.hca, e.qp.qpn, attr, mask);
+    int rc = hca::modify_qp(*r.hca, e.qp.qpn, attr, mask);
     attr.state = QpState::rts;
     attr.timeout = s.timeout;
     attr.retry_cnt = s.retry_cnt;
@@ -97,7 +97,7 @@ struct WireRig {
     mask = qp_mask::state | qp_mask::sq_psn;
     if (responds || requests) mask |= qp_mask::timeout;
     if (requests) mask |= qp_mask::retry_cnt | qp_mask::rnr_retry | qp_mask::max_rd_atomic;
-    rc |= modify_qp(*r.hca, e.qp.qpn, attr, mask);
+    rc |= hca::modify_qp(*r.hca, e.qp.qpn, attr, mask);
     if (rc != 0) std::abort();
   }
   static void to_datagrams(Rig& r) {
@@ -106,11 +106,11 @@ struct WireRig {
     attr.port = 1;
     attr.qkey = datagram_key;
     uint32_t mask = qp_mask::state | qp_mask::pkey_index | qp_mask::port | qp_mask::qkey;
-    int rc = modify_qp(*r.hca, r.a.qpn, attr, mask);
+    int rc = hca::modify_qp(*r.hca, r.a.qpn, attr, mask);
     attr.state = QpState::rtr;
-    rc |= modify_qp(*r.hca, r.a.qpn, attr, qp_mask::state);
+    rc |= hca::modify_qp(*r.hca, r.a.qpn, attr, qp_mask::state);
     attr.state = QpState::rts;
-    rc |= modify_qp(*r.hca, r.a.qpn, attr, qp_mask::state | qp_mask::sq_psn);
+    rc |= hca::modify_qp(*r.hca, r.a.qpn, attr, qp_mask::state | qp_mask::sq_psn);
     if (rc != 0) std::abort();
   }
   static constexpr uint32_t datagram_key = 0x1234567;

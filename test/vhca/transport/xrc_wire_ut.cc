@@ -26,7 +26,7 @@ struct Xrc {
       : w({.queue = {.type = QpType::ud}}),
         ini({.rq_wqes = 0, .type = QpType::xrc_ini}),
         tgt({.sq_wqebbs = 0, .rq_wqes = 0, .type = QpType::xrc_tgt}),
-        xrcd(*open_xrcd(*w.right.hca, {})),
+        xrcd(*hca::open_xrcd(*w.right.hca, {})),
         near_key(w.left.reg(near, rw_access)),
         far_key(w.right.reg(far, rw_access)) {
     QpSpec spec;
@@ -38,11 +38,11 @@ struct Xrc {
     spec.record = ini.record.va();
     spec.sq_wqebbs = ini.shape.sq_wqebbs;
     spec.uar_page = w.left.uar_page;
-    ini.qpn = *create_qp(*w.left.hca, spec, &w.left.events);
+    ini.qpn = *hca::create_qp(*w.left.hca, spec, &w.left.events);
     spec = {};
     spec.type = QpType::xrc_tgt;
     spec.xrcd = xrcd;
-    tgt.qpn = *create_qp(*w.right.hca, spec, &w.right.events);
+    tgt.qpn = *hca::create_qp(*w.right.hca, spec, &w.right.events);
     WireRig::connect(w.left, {ini, tgt.qpn, QpType::xrc_ini}, right_mac, s, near_psn, 9);
     WireRig::connect(w.right, {tgt, ini.qpn, QpType::xrc_tgt}, left_mac, s, 9, near_psn);
     for (std::size_t i = 0; i < area; i++)
@@ -121,9 +121,9 @@ void a_bad_wire_changes_nothing_but_the_time() {
   Xrc x(s);
   SharedQueue q(x.w.right, x.xrcd);
   std::mt19937 rng(3);
-  Wire* wire = x.w.left.hca->config.wires[0].get();
+  wire::Wire* wire = x.w.left.hca->config.wires[0].get();
   // Every seventh packet of either direction gets lost.
-  Wire* other = x.w.right.hca->config.wires[0].get();
+  wire::Wire* other = x.w.right.hca->config.wires[0].get();
   for (uint32_t i = 0; i < 60; i++) {
     auto n = static_cast<uint32_t>(rng() % 3000 + 1);
     x.recv(q, i * 3000, n);
@@ -145,12 +145,12 @@ void a_queue_that_is_not_there_is_refused() {
   std::optional<Completion> c = x.post(x.send(0x999, 0, 10));
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_inval_req);
   EQUAL(x.w.right.state(x.tgt), QpState::err);
-  EQUAL(x.w.right.events.of(event::qp_req_err), 1);
+  EQUAL(x.w.right.events.of(wq::event::qp_req_err), 1);
 }
 
 void a_queue_of_another_domain_is_refused() {
   Xrc x;
-  uint32_t other = *open_xrcd(*x.w.right.hca, {});
+  uint32_t other = *hca::open_xrcd(*x.w.right.hca, {});
   SharedQueue q(x.w.right, other);
   std::optional<Completion> c = x.post(x.send(q.srqn, 0, 10));
   CU_ASSERT(c.has_value() && c->syndrome == Syndrome::remote_inval_req);
@@ -172,19 +172,20 @@ void a_receiver_that_is_late_is_waited_for() {
 }
 
 // The first packet of a message, from the initiator's address.
-void send_frame(Xrc& x, roce::Op op, uint32_t psn, uint32_t srqn) {
-  RocePath path{.src = left_mac, .dst = right_mac};
+void send_frame(Xrc& x, transport::roce::Op op, uint32_t psn, uint32_t srqn) {
+  transport::RocePath path{.src = left_mac, .dst = right_mac};
   port_gid(left_mac, 0, path.sgid);
   port_gid(right_mac, 0, path.dgid);
-  RocePacket p;
-  p.service = roce::Service::xrc;
+  transport::RocePacket p;
+  p.service = transport::roce::Service::xrc;
   p.op = op;
-  p.flags = roce::flags_of(p.service, *roce::op_row(static_cast<uint8_t>(op)));
+  p.flags =
+      transport::roce::flags_of(p.service, *transport::roce::op_row(static_cast<uint8_t>(op)));
   p.dest_qpn = x.tgt.qpn.value();
   p.psn = psn;
   p.srqn = srqn;
   std::vector<std::byte> frame(4096);
-  std::size_t n = build_roce(path, p, 256, frame);
+  std::size_t n = transport::build_roce(path, p, 256, frame);
   x.w.left.hca->config.wires[0]->send({frame.data(), n});
   x.w.right.hca->run();
 }
@@ -193,8 +194,8 @@ void a_message_keeps_to_its_queue() {
   Xrc x({.mtu = 1}, 100);
   SharedQueue one(x.w.right, x.xrcd), two(x.w.right, x.xrcd);
   x.recv(one, 0, 5000);
-  send_frame(x, roce::Op::send_first, 100, one.srqn);
-  send_frame(x, roce::Op::send_middle, 101, two.srqn);
+  send_frame(x, transport::roce::Op::send_first, 100, one.srqn);
+  send_frame(x, transport::roce::Op::send_middle, 101, two.srqn);
   EQUAL(x.w.right.state(x.tgt), QpState::err);
   x.w.right.hca->run();
   std::optional<Completion> c = one.cq.poll();
@@ -206,9 +207,9 @@ void a_queue_may_go_in_the_middle_of_a_message() {
   Xrc x({.mtu = 1}, 100);
   SharedQueue one(x.w.right, x.xrcd);
   x.recv(one, 0, 5000);
-  send_frame(x, roce::Op::send_first, 100, one.srqn);
+  send_frame(x, transport::roce::Op::send_first, 100, one.srqn);
   EQUAL(one.destroy(), 0);
-  send_frame(x, roce::Op::send_last, 101, one.srqn);
+  send_frame(x, transport::roce::Op::send_last, 101, one.srqn);
   EQUAL(x.w.right.state(x.tgt), QpState::err);
   for (int i = 0; i < 10; i++) x.w.right.hca->run();
   CU_ASSERT(!one.cq.poll().has_value());

@@ -21,19 +21,20 @@ struct Counted {
 
 using Census = std::array<Counted, 25>;
 
-inline std::size_t uar_pages(const vhca::Hca& h) {
+inline std::size_t uar_pages(const vhca::hca::Hca& h) {
   std::size_t n = 0;
-  for (uint32_t i = 1; i <= vhca::UarSet::max_pages; i++) n += h.uars.at(i) != nullptr;
+  for (uint32_t i = 1; i <= vhca::hca::UarSet::max_pages; i++) n += h.uars.at(i) != nullptr;
   return n;
 }
-inline std::size_t rules(const vhca::Hca& h) {
+inline std::size_t rules(const vhca::hca::Hca& h) {
   std::size_t n = 0;
-  for (const vhca::EthPort& port : h.eth.ports) n += port.steering.count() + port.egress.count();
+  for (const vhca::ethernet::EthPort& port : h.eth.ports)
+    n += port.steering.count() + port.egress.count();
   return n;
 }
 
-inline Census census(const vhca::Hca& h) {
-  const vhca::SoftSteering* soft = h.eth.soft.get();
+inline Census census(const vhca::hca::Hca& h) {
+  const vhca::ethernet::SoftSteering* soft = h.eth.soft.get();
   const auto of_soft = [&](auto member) { return soft == nullptr ? 0 : (soft->*member).count(); };
   return {{
       {"protection domains", h.pds.count()},
@@ -53,9 +54,9 @@ inline Census census(const vhca::Hca& h) {
       {"memory keys", h.keys.count()},
       {"signature domains", h.keys.psvs().count()},
       {"encryption keys", h.keys.deks().count()},
-      {"flow tables", of_soft(&vhca::SoftSteering::tables)},
-      {"samplers", of_soft(&vhca::SoftSteering::samplers)},
-      {"reformats", of_soft(&vhca::SoftSteering::reformats)},
+      {"flow tables", of_soft(&vhca::ethernet::SoftSteering::tables)},
+      {"samplers", of_soft(&vhca::ethernet::SoftSteering::samplers)},
+      {"reformats", of_soft(&vhca::ethernet::SoftSteering::reformats)},
       {"doorbell pages", uar_pages(h)},
       {"queues whose events wait", h.moderated.size()},
       {"sinks", h.sinks.size()},

@@ -84,7 +84,7 @@ struct QueueBench : Bench {
   }
   // The doorbell that follows a request for events.
   void ring_for_events(uint32_t arm_word) {
-    kilim::vhca::Uar& page = *c.hca->uars.at(uar);
+    kilim::vhca::hca::Uar& page = *c.hca->uars.at(uar);
     const be64 bell{uint64_t{arm_word} << 32 | made.made()};
     std::memcpy(page.page.data() + prm::uar::cq_doorbell, &bell, sizeof bell);
     (void)c.hca->run();

@@ -21,7 +21,7 @@ namespace {
 
 using namespace kilim;
 using namespace kilim::test;
-using vhca::DeviceFile;
+using vhca::uverbs::DeviceFile;
 
 void kill_adapter(Client& c) {
   const vhca::LockGuard guard(c.hca->lock);

@@ -225,7 +225,7 @@ void a_queue_pair_is_ended_by_command() {
   for (uint32_t n = 1; n < 1u << 24 && qpn == 0; n++) {
     if (c.hca->qps.at(n) != nullptr) qpn = n;
   }
-  const kilim::vhca::Qp* q = c.hca->qps.at(qpn);
+  const kilim::vhca::wq::Qp* q = c.hca->qps.at(qpn);
   CU_ASSERT_FATAL(q != nullptr);
   std::vector<uint8_t> out(16);
   // From reset there is no way into error.
@@ -303,8 +303,8 @@ void a_running_queue_pair_is_changed_and_asked() {
   EQUAL_FATAL(c.alloc_uar(uar), 0);
   EQUAL_FATAL(rings->create_cq(c, uar, -1, 1, cq), 0);
   EQUAL_FATAL(rings->create_qp(c, rings->driver_part(uar), 2, pd, cq, handle), 0);
-  kilim::vhca::Qp* qp = nullptr;
-  c.hca->qps.for_each([&](kilim::vhca::Qp& q) { qp = &q; });
+  kilim::vhca::wq::Qp* qp = nullptr;
+  c.hca->qps.for_each([&](kilim::vhca::wq::Qp& q) { qp = &q; });
   CU_ASSERT_FATAL(qp != nullptr);
   std::vector<uint8_t> in(prm::qp_cmd::in_bytes), out(16), context(24 + 232);
   in[0] = 5;  // RTS2RTS_QP
@@ -358,13 +358,13 @@ void the_completion_vector_has_an_event_queue() {
 
 void an_adapter_without_devx_has_no_devx_objects() {
   auto hca = make_hca("no-devx");
-  kilim::vhca::DeviceFile file(*hca);
+  kilim::vhca::uverbs::DeviceFile file(*hca);
   EQUAL(get_context(file), -EINVAL);
   EQUAL(get_context(file, 0), 0);
   EQUAL(Ioctl(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER).run(file), -EPROTONOSUPPORT);
   // With DevX, but not asked for: there, and refused.
   Client with;
-  kilim::vhca::DeviceFile plain(*with.hca);
+  kilim::vhca::uverbs::DeviceFile plain(*with.hca);
   EQUAL(get_context(plain, 0), 0);
   with.file.reset();
   uint8_t in[16]{1, 0, 0, 0, 0, 0, 0, 1}, out[16]{};

@@ -17,7 +17,7 @@ namespace dm_ut {
 namespace {
 
 using namespace kilim::test;
-using kilim::vhca::DeviceFile;
+using kilim::vhca::uverbs::DeviceFile;
 
 constexpr uint64_t all_bytes = 1u << 17;
 

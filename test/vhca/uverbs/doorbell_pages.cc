@@ -21,8 +21,8 @@ namespace {
 
 using namespace kilim::test;
 using kilim::Fd;
-using kilim::vhca::DeviceFile;
-using kilim::vhca::MapRequest;
+using kilim::vhca::uverbs::DeviceFile;
+using kilim::vhca::uverbs::MapRequest;
 
 // What the kernel maps for whoever has a descriptor of this file.
 class Elsewhere {

@@ -98,7 +98,8 @@ void a_table_says_where_it_lies() {
   EQUAL(q.ask(b.c, b.first.handle), 0);
   be64 address;
   std::memcpy(&address, q.out.data() + fc::context + 32, sizeof address);
-  EQUAL(address.host(), vhca::icm_end::address_of(vhca::IcmEnd::table, b.first.made()));
+  EQUAL(address.host(),
+        vhca::ethernet::icm_end::address_of(vhca::ethernet::IcmEnd::table, b.first.made()));
   EQUAL(b.first.answer(0, fc::icm_address_31_0), static_cast<uint32_t>(address.host()));
   q.set(0, fc::table_id, b.second.made());
   EQUAL(q.ask(b.c, b.first.handle), -EINVAL);  // another than the handle's
@@ -183,16 +184,16 @@ void memory_of_steering_lies_where_the_adapter_says() {
   const int err = alloc_memory(c, MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM, 5000, handle, address);
   if (err == -EPERM) return;
   EQUAL_FATAL(err, 0);
-  EQUAL(address, vhca::Icm::steering_start);
+  EQUAL(address, vhca::ethernet::Icm::steering_start);
   CU_ASSERT(c.hca->eth.soft->icm.steering.at(address + 8192 - 64, 64).size() == 64);
   uint32_t other = 0;
   EQUAL(alloc_memory(c, MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM, 64, other, address), 0);
-  EQUAL(address, vhca::Icm::rewrite_start);
+  EQUAL(address, vhca::ethernet::Icm::rewrite_start);
   EQUAL(alloc_memory(c, MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM, 64, other, address),
         -EOPNOTSUPP);
   for (const uint64_t bytes : {uint64_t{0}, ~uint64_t{0}, uint64_t{1} << 27})
     EQUAL(alloc_memory(c, MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM, bytes, other, address), -EINVAL);
-  vhca::DeviceFile::Mapping m{};
+  vhca::uverbs::DeviceFile::Mapping m{};
   EQUAL(c.file->mmap({0x800000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}, m), -EINVAL);
   // A block of the other kind has the first page of the window, and is found there.
   uint16_t page = 1;
@@ -207,7 +208,7 @@ void memory_of_steering_lies_where_the_adapter_says() {
   EQUAL(page, 0);
   EQUAL(c.file->mmap({0x800000, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}, m), 0);
   EQUAL(c.destroy(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, UVERBS_ATTR_FREE_DM_HANDLE, handle), 0);
-  CU_ASSERT(c.hca->eth.soft->icm.steering.at(vhca::Icm::steering_start, 64).empty());
+  CU_ASSERT(c.hca->eth.soft->icm.steering.at(vhca::ethernet::Icm::steering_start, 64).empty());
 }
 
 void any_bytes_are_an_answer() {

@@ -13,7 +13,7 @@ namespace hostile_ut {
 namespace {
 
 using namespace kilim::test;
-using kilim::vhca::DeviceFile;
+using kilim::vhca::uverbs::DeviceFile;
 
 void* const unmapped = reinterpret_cast<void*>(uintptr_t{0x1000});
 constexpr uint64_t beyond = uint64_t{1} << 63;  // no address of any process

@@ -80,8 +80,8 @@ void keys_that_firmware_does_not_make() {
 }
 
 void entries_of_a_new_key_are_looked_at() {
-  const std::unique_ptr<kilim::vhca::Hca> hca = make_hca();
-  const uint32_t pdn = kilim::vhca::alloc_pd(*hca)->value();
+  const std::unique_ptr<kilim::vhca::hca::Hca> hca = make_hca();
+  const uint32_t pdn = kilim::vhca::hca::alloc_pd(*hca)->value();
   struct {
     prm::CreateMkeyIn in{};
     prm::Klm entry{};
@@ -99,8 +99,8 @@ void entries_of_a_new_key_are_looked_at() {
 
 // A list of its own of so many pieces of 4 KiB, the last of them of `last` bytes; padding between.
 void a_key_is_no_longer_than_its_own_list() {
-  const std::unique_ptr<kilim::vhca::Hca> hca = make_hca();
-  const uint32_t pdn = kilim::vhca::alloc_pd(*hca)->value();
+  const std::unique_ptr<kilim::vhca::hca::Hca> hca = make_hca();
+  const uint32_t pdn = kilim::vhca::hca::alloc_pd(*hca)->value();
   constexpr uint64_t piece = 4096, gib = uint64_t{1} << 30;
   struct Row {
     const char* name;
@@ -141,8 +141,8 @@ void a_key_is_no_longer_than_its_own_list() {
 
 // An entry of 2 GiB says 0; and a strided list shows all its repetitions.
 void long_and_strided_lists() {
-  const std::unique_ptr<kilim::vhca::Hca> hca = make_hca();
-  const uint32_t pdn = kilim::vhca::alloc_pd(*hca)->value();
+  const std::unique_ptr<kilim::vhca::hca::Hca> hca = make_hca();
+  const uint32_t pdn = kilim::vhca::hca::alloc_pd(*hca)->value();
   constexpr uint64_t gib = uint64_t{1} << 30;
   prm::Mkc mkc{};
   mkc.flags = kilim::be32{prm::mkc::access_mode_1_0::at(prm::mkc::access_mode_klm)};

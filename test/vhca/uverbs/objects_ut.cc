@@ -18,12 +18,12 @@ namespace objects_ut {
 namespace {
 
 using namespace kilim::test;
-using kilim::vhca::DeviceFile;
 using kilim::vhca::EventSink;
-using kilim::vhca::Hca;
-using kilim::vhca::HcaConfig;
-using kilim::vhca::Wire;
-using kilim::vhca::WireCounters;
+using kilim::vhca::hca::Hca;
+using kilim::vhca::hca::HcaConfig;
+using kilim::vhca::uverbs::DeviceFile;
+using kilim::vhca::wire::Wire;
+using kilim::vhca::wire::WireCounters;
 
 int open_descriptors() {
   int n = 0;

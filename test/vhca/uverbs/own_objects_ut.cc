@@ -112,7 +112,7 @@ struct Open : Bench {
 };
 
 void nobody_names_another_s_objects() {
-  auto hca = std::shared_ptr<kilim::vhca::Hca>(make_hca());
+  auto hca = std::shared_ptr<kilim::vhca::hca::Hca>(make_hca());
   Open mine{Client(hca)}, other{Client(hca)};
   constexpr prm::CapField rqn{0x08, 24};
   struct Row {
@@ -164,7 +164,7 @@ void nobody_names_another_s_objects() {
 
 // As rdma-core's suite has it, on cards.
 void but_an_address_is_mapped_to_any_queue_pair() {
-  auto hca = std::shared_ptr<kilim::vhca::Hca>(make_hca());
+  auto hca = std::shared_ptr<kilim::vhca::hca::Hca>(make_hca());
   Open mine{Client(hca)}, other{Client(hca)};
   Command mapping = mine.mapping();
   EQUAL(mapping.set32(cmd::av_qp_mapping_qpn, other.pair.made()).make(mine.c), 0);
@@ -172,7 +172,7 @@ void but_an_address_is_mapped_to_any_queue_pair() {
 }
 
 void nor_by_changing_one_s_own() {
-  auto hca = std::shared_ptr<kilim::vhca::Hca>(make_hca());
+  auto hca = std::shared_ptr<kilim::vhca::hca::Hca>(make_hca());
   Open mine{Client(hca)}, other{Client(hca)};
   namespace t = prm::tirc;
   Command tir = mine.tir(false);
@@ -199,7 +199,7 @@ Command table_command() {
 
 void nor_flow_tables() {
   namespace f = prm::flow_context;
-  auto hca = std::shared_ptr<kilim::vhca::Hca>(make_hca("sw-steering"));
+  auto hca = std::shared_ptr<kilim::vhca::hca::Hca>(make_hca("sw-steering"));
   Client mine(hca), other(hca);
   Command a = table_command(), b = table_command(), foreign = table_command();
   Command counter(cmd::alloc_flow_counter, 32), counts(cmd::alloc_flow_counter, 32);

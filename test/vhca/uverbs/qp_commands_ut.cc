@@ -164,12 +164,12 @@ void reserved_numbers() {
   const auto command = [] {
     Command k(cmd::create_general_object, cmd::reserved_qpn_bytes);
     k.in[7] = cmd::object_reserved_qpn;
-    k.in[cmd::log_obj_range] = kilim::vhca::ReservedQpns::log_count;
+    k.in[cmd::log_obj_range] = kilim::vhca::hca::ReservedQpns::log_count;
     return k;
   };
   Command qp = b.qp();
   EQUAL_FATAL(qp.make(b.c), 0);
-  std::vector<Command> rows(kilim::vhca::ReservedQpns::most_rows, command());
+  std::vector<Command> rows(kilim::vhca::hca::ReservedQpns::most_rows, command());
   for (Command& row : rows) {
     EQUAL_FATAL(row.make(b.c), 0);
     EQUAL(row.made() - rows[0].made(), static_cast<uint32_t>(&row - rows.data()) * 256);

@@ -255,7 +255,7 @@ void general_objects() {
   Queues b;
   Command row(cmd::create_general_object, cmd::reserved_qpn_bytes);
   row.in[7] = cmd::object_reserved_qpn;
-  row.in[cmd::log_obj_range] = kilim::vhca::ReservedQpns::log_count;
+  row.in[cmd::log_obj_range] = kilim::vhca::hca::ReservedQpns::log_count;
   EQUAL_FATAL(row.make(b.c), 0);
   Command qp = b.qp();
   EQUAL_FATAL(qp.make(b.c), 0);

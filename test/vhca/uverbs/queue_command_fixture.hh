@@ -41,7 +41,7 @@ inline void add_wq(Command& k, const QueueMemory& m, uint32_t pdn, uint32_t log_
 
 // What most queues need.
 struct QueueRig {
-  explicit QueueRig(std::shared_ptr<vhca::Hca> of = make_hca()) : c(std::move(of)) {
+  explicit QueueRig(std::shared_ptr<vhca::hca::Hca> of = make_hca()) : c(std::move(of)) {
     EQUAL_FATAL(c.alloc_pd(pd, &pdn), 0);
     EQUAL_FATAL(c.alloc_uar(uar), 0);
     EQUAL_FATAL(cq_memory.enter(c), 0);
@@ -63,7 +63,7 @@ struct QueueRig {
 
 // A domain and a TIS, which send queues want.
 struct SendRig : QueueRig {
-  explicit SendRig(std::shared_ptr<vhca::Hca> of = make_hca()) : QueueRig(std::move(of)) {
+  explicit SendRig(std::shared_ptr<vhca::hca::Hca> of = make_hca()) : QueueRig(std::move(of)) {
     EQUAL_FATAL(domain.make(c), 0);
     EQUAL_FATAL(tis.set(32, prm::tisc::transport_domain, domain.made()).make(c), 0);
   }

@@ -77,10 +77,10 @@ void a_completion_queue_lies_within_its_memory() {
 
 void another_open_cannot_name_the_memory() {
   Rig r;
-  kilim::vhca::DeviceFile other(*r.c.hca);
+  kilim::vhca::uverbs::DeviceFile other(*r.c.hca);
   EQUAL_FATAL(get_context(other), 0);
-  std::unique_ptr<kilim::vhca::DeviceFile> mine = std::move(r.c.file);
-  r.c.file = std::make_unique<kilim::vhca::DeviceFile>(*r.c.hca);
+  std::unique_ptr<kilim::vhca::uverbs::DeviceFile> mine = std::move(r.c.file);
+  r.c.file = std::make_unique<kilim::vhca::uverbs::DeviceFile>(*r.c.hca);
   EQUAL_FATAL(get_context(*r.c.file), 0);
   Command stolen = cq_command(r.cq_memory, r.uar);
   EQUAL(stolen.make(r.c), -EREMOTEIO);
@@ -156,7 +156,7 @@ void commands_cut_short_make_nothing() {
   tir.set(32, prm::tirc::disp_type, prm::tirc::direct);
   Command table(cmd::create_rqt, 272 + 8);
   table.set(32, prm::rqtc::rqt_max_size, 2).set(32, prm::rqtc::rqt_actual_size, 2);
-  const kilim::vhca::Hca& h = *r.c.hca;
+  const kilim::vhca::hca::Hca& h = *r.c.hca;
   const auto made = [&h] {
     return h.cqs.count() + h.rqs.count() + h.qps.count() + h.rqts.count() + h.tirs.count() +
            h.tises.count();

@@ -17,7 +17,7 @@ namespace {
 
 using namespace kilim::test;
 using kilim::be32;
-using kilim::vhca::commands::Refusal;
+using kilim::vhca::hca::commands::Refusal;
 namespace prm = kilim::prm;
 namespace cmd = kilim::prm::cmd;
 
@@ -25,12 +25,12 @@ constexpr uint8_t bad_param = 0x03, bad_resource = 0x05, no_resources = 0x0f, ba
 constexpr std::size_t ctx = prm::queue_cmd::context, list = prm::queue_cmd::bytes,
                       wq = ctx + prm::wq_context::at;
 
-std::unique_ptr<kilim::vhca::Hca> with_tirs(uint32_t most) {
-  kilim::vhca::HcaConfig config;
+std::unique_ptr<kilim::vhca::hca::Hca> with_tirs(uint32_t most) {
+  kilim::vhca::hca::HcaConfig config;
   config.name = "vhca0";
   config.profile = *kilim::vhca::find_profile("cx6dx");
   config.profile.max_tir = most;
-  return std::move(*kilim::vhca::Hca::create(std::move(config)));
+  return std::move(*kilim::vhca::hca::Hca::create(std::move(config)));
 }
 
 // Two receive queues, a table of them, and what send queues want.

@@ -60,11 +60,13 @@ class Ioctl {
   Ioctl& handle(uint16_t id, uint64_t value = 0) { return raw(id, 0, value); }
 
   // 0 or a negative errno.
-  int run(vhca::DeviceFile& file) {
+  int run(vhca::uverbs::DeviceFile& file) {
     header().length = static_cast<uint16_t>(bytes_.size());
     return run_as_it_is(file);
   }
-  int run_as_it_is(vhca::DeviceFile& file) { return file.ioctl(RDMA_VERBS_IOCTL, bytes_.data()); }
+  int run_as_it_is(vhca::uverbs::DeviceFile& file) {
+    return file.ioctl(RDMA_VERBS_IOCTL, bytes_.data());
+  }
 
  private:
   std::vector<std::byte> bytes_;
@@ -76,16 +78,16 @@ inline Ioctl write_command(uint32_t command) {
   return io;
 }
 
-inline std::unique_ptr<vhca::Hca> make_hca(const char* profile = "cx6dx") {
-  vhca::HcaConfig config;
+inline std::unique_ptr<vhca::hca::Hca> make_hca(const char* profile = "cx6dx") {
+  vhca::hca::HcaConfig config;
   config.name = "vhca0";
   config.profile = *vhca::find_profile(profile);
   config.mac = {0x02, 0x4b, 0x01, 0x02, 0x03, 0x04};
-  return std::move(*vhca::Hca::create(std::move(config)));
+  return std::move(*vhca::hca::Hca::create(std::move(config)));
 }
 
 // What mlx5 asks when it opens a device. 0 or a negative errno.
-inline int get_context(vhca::DeviceFile& file, uint32_t flags = MLX5_IB_ALLOC_UCTX_DEVX) {
+inline int get_context(vhca::uverbs::DeviceFile& file, uint32_t flags = MLX5_IB_ALLOC_UCTX_DEVX) {
   mlx5_ib_alloc_ucontext_req_v2 req{};
   req.total_num_bfregs = 16;
   req.num_low_latency_bfregs = 4;
@@ -107,11 +109,11 @@ inline int get_context(vhca::DeviceFile& file, uint32_t flags = MLX5_IB_ALLOC_UC
 struct Client {
   explicit Client(const char* profile = "cx6dx") : Client(make_hca(profile)) {}
   // One more client of an adapter.
-  explicit Client(std::shared_ptr<vhca::Hca> of)
+  explicit Client(std::shared_ptr<vhca::hca::Hca> of)
       : hca(std::move(of)),
         alone(hca.use_count() == 1),
         before(census(*hca)),
-        file(std::make_unique<vhca::DeviceFile>(*hca)) {
+        file(std::make_unique<vhca::uverbs::DeviceFile>(*hca)) {
     opened = get_context(*file, hca->config.profile.devx ? MLX5_IB_ALLOC_UCTX_DEVX : 0);
   }
   // Its end ends all that it made. Of an adapter's only client nothing is left, whatever was
@@ -193,10 +195,10 @@ struct Client {
     return err;
   }
 
-  std::shared_ptr<vhca::Hca> hca;
+  std::shared_ptr<vhca::hca::Hca> hca;
   bool alone;
   Census before;
-  std::unique_ptr<vhca::DeviceFile> file;
+  std::unique_ptr<vhca::uverbs::DeviceFile> file;
   int opened;
 };
 
@@ -207,14 +209,14 @@ int run_command(Client& c, uint32_t number, const Command& cmd) {
 }
 
 // An event of a completion queue, as its sink hears of it when it was armed.
-inline void raise_completion(vhca::Hca& hca, uint32_t cqn) {
-  vhca::Cq* cq = hca.cqs.at(cqn);
+inline void raise_completion(vhca::hca::Hca& hca, uint32_t cqn) {
+  vhca::wq::Cq* cq = hca.cqs.at(cqn);
   if (cq != nullptr) cq->sink->completion(cq->spec.owner);
 }
 
 // As above, of a queue pair.
-inline void raise_async(vhca::Hca& hca, uint32_t qpn, uint32_t type) {
-  vhca::Qp* qp = hca.qps.at(qpn);
+inline void raise_async(vhca::hca::Hca& hca, uint32_t qpn, uint32_t type) {
+  vhca::wq::Qp* qp = hca.qps.at(qpn);
   if (qp != nullptr) qp->sink->async(type, qp->spec.owner);
 }
 

@@ -44,7 +44,7 @@ struct Stamped {
   Stamped(const Stamped&) = delete;
   Stamped& operator=(const Stamped&) = delete;
   // True: a completion is open.
-  bool write(kilim::vhca::Attached& device) {
+  bool write(kilim::vhca::entry::Attached& device) {
     ibv_sge s = memory.sge(0, 8);
     ibv_send_wr wr{}, *bad = nullptr;
     wr.opcode = IBV_WR_RDMA_WRITE;
@@ -109,7 +109,7 @@ void the_page_of_an_idle_device_is_renewed() {
 }
 
 void a_real_time_clock_stamps_the_time_of_day() {
-  kilim::vhca::Attached* device = attach_device("clock0", "real-time");
+  kilim::vhca::entry::Attached* device = attach_device("clock0", "real-time");
   CU_ASSERT_FATAL(device != nullptr);
   ibv_context* c = open_device("clock0");
   CU_ASSERT_FATAL(c != nullptr);

@@ -18,15 +18,15 @@
 
 namespace kilim::test {
 
-using vhca::Attached;
 using vhca::Journal;
+using vhca::entry::Attached;
 
 // The device of this name; attached at first use, for the whole process.
 inline Attached* attach_device(const char* name = "vhca0", const char* profile = "cx6dx") {
   DeviceSpec config;
   config.name = name;
   config.profile = profile;
-  auto attached = vhca::attach(config);
+  auto attached = vhca::entry::attach(config);
   if (!attached) std::printf("attach: %s\n", attached.error().what);
   return attached ? *attached : nullptr;
 }

@@ -298,7 +298,7 @@ void wires_are_refused() {
   config.name = "vhca7";
   config.profile = "infiniband";
   config.wires = {"cable:none"};
-  auto attached = kilim::vhca::attach(config);
+  auto attached = kilim::vhca::entry::attach(config);
   CU_ASSERT_FATAL(!attached.ok());
   EQUAL(attached.error().code, EINVAL);
 }

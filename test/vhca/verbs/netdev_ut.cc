@@ -54,7 +54,7 @@ struct Bench {
     auto spec = spec_of("far0", "cable:beside", tap);
     spec.mac = "02:4b:00:00:00:07";
     both[0] = attach_wired("near0", "cable:beside");
-    auto attached = kilim::vhca::attach(spec);
+    auto attached = kilim::vhca::entry::attach(spec);
     if (!attached) std::printf("attach: %s\n", attached.error().what);
     CU_ASSERT_TRUE_FATAL(attached.ok());
     both[1] = *attached;
@@ -222,11 +222,11 @@ void the_port_follows_the_interface() {
 
 void what_cannot_be_is_refused() {
   (void)Bench::devices();
-  EQUAL(kilim::vhca::attach(spec_of("other0", "cable:besides", tap)).error().code, EBUSY);
-  EQUAL(kilim::vhca::attach(spec_of("other1", "", "kbtap3")).error().code, EINVAL);
-  EQUAL(kilim::vhca::attach(spec_of("other2", "tap:kbtap4", "kbtap5")).error().code, EINVAL);
+  EQUAL(kilim::vhca::entry::attach(spec_of("other0", "cable:besides", tap)).error().code, EBUSY);
+  EQUAL(kilim::vhca::entry::attach(spec_of("other1", "", "kbtap3")).error().code, EINVAL);
+  EQUAL(kilim::vhca::entry::attach(spec_of("other2", "tap:kbtap4", "kbtap5")).error().code, EINVAL);
   // The names are free again.
-  CU_ASSERT_TRUE(kilim::vhca::attach(spec_of("other0", "cable:besides", "kbtap2")).ok());
+  CU_ASSERT_TRUE(kilim::vhca::entry::attach(spec_of("other0", "cable:besides", "kbtap2")).ok());
 }
 
 constexpr Case cases[] = {

@@ -36,7 +36,7 @@ extern "C" void* __wrap_calloc(std::size_t n, std::size_t each) {
 namespace {
 
 using namespace kilim::test;
-using kilim::vhca::sysfs_root;
+using kilim::vhca::entry::sysfs_root;
 namespace vhca = kilim::vhca;
 
 constexpr std::size_t page = 4096;
@@ -258,7 +258,7 @@ void each_counter_has_its_event() {
 // fill_stat_mr_entry(), and the macro mlx5_update_odp_stats()): pages, and later kernels calls too.
 // With one region at work a program reads the same in the files; netlink is not answered.
 void what_netlink_would_tell() {
-  CU_ASSERT(vhca::calls::socket(AF_NETLINK, SOCK_RAW, NETLINK_RDMA) == -1 &&
+  CU_ASSERT(vhca::entry::calls::socket(AF_NETLINK, SOCK_RAW, NETLINK_RDMA) == -1 &&
             errno == EPROTONOSUPPORT);
   const char* names[] = {"num_page_fault_pages", "num_page_faults", "num_invalidation_pages",
                          "num_invalidations", "num_prefetch_pages"};

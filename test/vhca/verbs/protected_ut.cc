@@ -42,9 +42,9 @@ class Guarded {
   void protect(int protection) { EQUAL_FATAL(mprotect(at_ + page, page, protection), 0); }
   // The protection is still what protect() has made it.
   bool is(bool readable, bool writable) {
-    kilim::vhca::PageRange where;
-    kilim::vhca::MappingKind kind;
-    return kilim::vhca::find_mapping(at(), where, kind) && kind.may_read == readable &&
+    kilim::vhca::tpt::PageRange where;
+    kilim::vhca::tpt::MappingKind kind;
+    return kilim::vhca::tpt::find_mapping(at(), where, kind) && kind.may_read == readable &&
            kind.may_write == writable;
   }
   void open() { protect(PROT_READ | PROT_WRITE); }

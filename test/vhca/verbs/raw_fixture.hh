@@ -10,7 +10,7 @@ inline Attached* attach_wired(const char* name, const char* wire) {
   kilim::DeviceSpec config;
   config.name = name;
   config.wires = {wire};
-  auto attached = kilim::vhca::attach(config);
+  auto attached = kilim::vhca::entry::attach(config);
   if (!attached) std::printf("attach: %s\n", attached.error().what);
   return attached ? *attached : nullptr;
 }

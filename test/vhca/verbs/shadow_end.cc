@@ -20,7 +20,7 @@ Attached* attach_end(const ShadowConfig& c, int number) {
   config.wires = {c.wire + std::to_string(c.seed + static_cast<uint64_t>(number))};
   config.seed = c.seed + static_cast<uint64_t>(number);
   config.order = c.order;
-  auto attached = vhca::attach(config);
+  auto attached = vhca::entry::attach(config);
   if (!attached) std::printf("attach: %s\n", attached.error().what);
   return attached ? *attached : nullptr;
 }

@@ -18,7 +18,7 @@ Attached* attach_to_cable(const char* name, uint64_t seed) {
   config.name = name;
   config.wires = {"cable:shared_wire"};
   config.seed = seed;
-  auto attached = kilim::vhca::attach(config);
+  auto attached = kilim::vhca::entry::attach(config);
   return attached ? *attached : nullptr;
 }
 

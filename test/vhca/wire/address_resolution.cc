@@ -31,11 +31,11 @@ constexpr Gid v6(uint8_t last) {
 }
 constexpr Gid link_local = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1};
 
-using Frame = AddressResolution::Frame;
+using Frame = wire::AddressResolution::Frame;
 using Bytes = std::vector<std::byte>;
 
-AddressResolution station(const Mac& mac, uint8_t last) {
-  AddressResolution r;
+wire::AddressResolution station(const Mac& mac, uint8_t last) {
+  wire::AddressResolution r;
   const Gid gids[] = {link_local, v4(last), v6(last)};
   r.publish(mac, gids);
   return r;
@@ -81,9 +81,9 @@ Bytes solicitation() {
 }
 
 void who_asks_by_arp_is_answered_and_known() {
-  AddressResolution r = station(ours, 1);
+  wire::AddressResolution r = station(ours, 1);
   Frame answer;
-  EQUAL(r.handle(bytes_of(arp_who_has), answer), ether_min_frame);
+  EQUAL(r.handle(bytes_of(arp_who_has), answer), wire::ether_min_frame);
   const Bytes wanted = bytes_of(arp_is_at);
   EQUAL(std::memcmp(answer.data(), wanted.data(), wanted.size()), 0);
   CU_ASSERT(r.find(v4(2)) == theirs);
@@ -98,7 +98,7 @@ void who_asks_by_arp_is_answered_and_known() {
 }
 
 void who_asks_by_discovery_is_answered_and_known() {
-  AddressResolution r = station(ours, 1), peer = station(theirs, 2);
+  wire::AddressResolution r = station(ours, 1), peer = station(theirs, 2);
   Frame answer, none;
   EQUAL(r.handle(solicitation(), answer), answer.size());
   CU_ASSERT(r.find(v6(2)) == theirs);
@@ -119,7 +119,7 @@ void who_asks_by_discovery_is_answered_and_known() {
 
 // RFC 4861, 7.2.4: who looks whether an address is free has none itself.
 void a_probe_is_answered_to_all() {
-  AddressResolution r = station(ours, 1);
+  wire::AddressResolution r = station(ours, 1);
   Bytes probe = bytes_of(nd_solicitation);
   std::fill(probe.begin() + 22, probe.begin() + 38, std::byte{0});
   put_sum(probe);
@@ -135,12 +135,12 @@ void a_probe_is_answered_to_all() {
 }
 
 void a_question_is_asked_once_a_second() {
-  AddressResolution r = station(ours, 1), peer = station(theirs, 2);
+  wire::AddressResolution r = station(ours, 1), peer = station(theirs, 2);
   Frame question, answer, none;
-  EQUAL(r.ask(v4(2), second, question), ether_min_frame);
+  EQUAL(r.ask(v4(2), second, question), wire::ether_min_frame);
   EQUAL(r.ask(v4(2), second + 999'999'999, none), 0);
-  EQUAL(r.ask(v4(2), 2 * second, question), ether_min_frame);
-  EQUAL(peer.handle(question, answer), ether_min_frame);
+  EQUAL(r.ask(v4(2), 2 * second, question), wire::ether_min_frame);
+  EQUAL(peer.handle(question, answer), wire::ether_min_frame);
   EQUAL(r.handle(answer, none), 0);
   EQUAL(r.find(v4(2)), theirs);
   EQUAL(peer.find(v4(1)), ours);
@@ -154,7 +154,7 @@ void a_question_is_asked_once_a_second() {
 }
 
 void only_who_was_asked_becomes_known_unasked() {
-  AddressResolution r = station(ours, 1);
+  wire::AddressResolution r = station(ours, 1);
   Frame none;
   Bytes reply = bytes_of(arp_is_at);  // 10.7.0.1 is at 02::1, told to 10.7.0.2
   reply[31] = std::byte{5};
@@ -192,7 +192,7 @@ Bytes management(bool four, uint8_t last) {
 void who_sends_to_queue_pair_1_is_known() {
   Frame none;
   for (const bool four : {true, false}) {
-    AddressResolution r = station(ours, 1);
+    wire::AddressResolution r = station(ours, 1);
     const Gid from = four ? v4(2) : v6(2);
     const std::size_t qpn_at = four ? 49 : 69, to_at = four ? 33 : 53, port_at = qpn_at - 12;
     for (const std::size_t wrong : {qpn_at, to_at, port_at}) {
@@ -216,17 +216,17 @@ void damaged_discovery_is_none() {
   Frame answer;
   const Bytes good = solicitation();
   for (std::size_t at = 20; at < good.size(); at++) {
-    AddressResolution r = station(ours, 1);
+    wire::AddressResolution r = station(ours, 1);
     Bytes f = good;
     f[at] ^= std::byte{0x10};
     EQUAL(r.handle(f, answer), 0);
     CU_ASSERT(!r.find(v6(2)));
   }
   for (std::size_t n = 0; n < good.size(); n++) {
-    AddressResolution r = station(ours, 1);
+    wire::AddressResolution r = station(ours, 1);
     EQUAL(r.handle(std::span(good).first(n), answer), 0);
   }
-  AddressResolution r = station(ours, 1);
+  wire::AddressResolution r = station(ours, 1);
   Bytes endless = good;  // an option of no length
   endless[79] = std::byte{0};
   put_sum(endless);
@@ -235,7 +235,7 @@ void damaged_discovery_is_none() {
 }
 
 void any_frames_leave_a_station_in_order() {
-  AddressResolution r = station(ours, 1);
+  wire::AddressResolution r = station(ours, 1);
   std::mt19937 rng(7);
   Frame answer;
   for (int i = 0; i < 200'000; i++) {

@@ -64,22 +64,24 @@ struct Seen {
 };
 
 void look(std::span<const std::byte> f, uint32_t mtu, Seen& s) {
-  PacketView v = parse_packet(f);
+  wire::PacketView v = wire::parse_packet(f);
   s.frames++;
   s.tagged += v.tags;
   s.long_ones += f.size() > mtu + 14 + 4 * std::size_t{v.tags};
-  s.bad += v.l3 != L3::none && !l3_checksum_good(f, v);
-  const TunnelView t = parse_tunnel(f, v);
-  const bool unsummed = t.kind == TunnelKind::vxlan && get_be<uint16_t>(f, v.l4_at + 6) == 0;
-  s.bad += v.l4 != L4::none && !unsummed && !l4_checksum_good(f, v);
-  s.tunneled += t.inner.l4 == L4::tcp;
-  s.bad += t.inner.l3 != L3::none && !l3_checksum_good(f, t.inner);
-  s.bad += t.inner.l4 != L4::none && !l4_checksum_good(f, t.inner);
+  s.bad += v.l3 != wire::L3::none && !wire::l3_checksum_good(f, v);
+  const wire::TunnelView t = wire::parse_tunnel(f, v);
+  const bool unsummed =
+      t.kind == wire::TunnelKind::vxlan && wire::get_be<uint16_t>(f, v.l4_at + 6) == 0;
+  s.bad += v.l4 != wire::L4::none && !unsummed && !wire::l4_checksum_good(f, v);
+  s.tunneled += t.inner.l4 == wire::L4::tcp;
+  s.bad += t.inner.l3 != wire::L3::none && !wire::l3_checksum_good(f, t.inner);
+  s.bad += t.inner.l4 != wire::L4::none && !wire::l4_checksum_good(f, t.inner);
 }
 
 // Carries frames both ways until told to stop, looking at each.
 struct Bridge {
-  std::unique_ptr<Wire> a = *make_wire("af_packet:ya"), b = *make_wire("af_packet:yb");
+  std::unique_ptr<wire::Wire> a = *wire::make_wire("af_packet:ya"),
+                              b = *wire::make_wire("af_packet:yb");
   Seen seen;
   std::atomic<bool> stop{false};
   std::thread worker{[this] {
@@ -92,10 +94,10 @@ struct Bridge {
     stop = true;
     if (worker.joinable()) worker.join();
   }
-  unsigned carry(Wire& from, Wire& to) {
+  unsigned carry(wire::Wire& from, wire::Wire& to) {
     unsigned n = 0;
     for (std::span<const std::byte> f; n < 64 && !(f = from.peek()).empty(); ++n) {
-      if (to.send(f) == Wire::Sent::busy) break;
+      if (to.send(f) == wire::Wire::Sent::busy) break;
       look(f, from.mtu(), seen);
       from.drop();
     }
@@ -180,7 +182,7 @@ Seen tcp_through_two_wires(int family, const char* server) {
   EQUAL(bridge.seen.bad, 0);
   EQUAL(bridge.seen.long_ones, 0);
   for (const auto& w : {&bridge.a, &bridge.b}) {
-    const WireCounters& c = (*w)->counters();
+    const wire::WireCounters& c = (*w)->counters();
     EQUAL(c.rx_kernel_drops, 0);
     EQUAL(c.rx_malformed, 0);
     EQUAL(c.rx_too_long, 0);
@@ -251,13 +253,13 @@ void udp_that_the_kernel_left_unsegmented_arrives_in_pieces() {
 }
 
 void a_tag_that_the_kernel_took_out_is_back_in_the_frame() {
-  std::unique_ptr<Wire> near = *make_wire("af_packet:ya");
+  std::unique_ptr<wire::Wire> near = *wire::make_wire("af_packet:ya");
   enter(host_a);
-  std::unique_ptr<Wire> far = *make_wire("af_packet:xa");
+  std::unique_ptr<wire::Wire> far = *wire::make_wire("af_packet:xa");
   enter(home);
   for (int tags : {0, 1, 2}) {
     Bytes frame = make_frame({.tcp = false, .tags = tags, .payload = 300});
-    EQUAL(far->send(frame), Wire::Sent::taken);
+    EQUAL(far->send(frame), wire::Wire::Sent::taken);
     bool found = false;
     for (int i = 0; i < 200 && !found; ++i) {
       for (std::span<const std::byte> f; !found && !(f = near->peek()).empty(); near->drop()) {
@@ -272,11 +274,11 @@ void a_tag_that_the_kernel_took_out_is_back_in_the_frame() {
 // A datagram from host a to the kernel whose interface is the wire, and whether both have seen it.
 struct Datagrams {
   static constexpr uint16_t port = 7777;
-  Wire* wire;
+  wire::Wire* wire;
   Fd to, from;
   int sent = 0;
 
-  explicit Datagrams(Wire& w) : wire(&w), to(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  explicit Datagrams(wire::Wire& w) : wire(&w), to(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     const Address here(AF_INET, "198.18.0.100", port);
     EQUAL_FATAL(bind(to.get(), here.get(), here.bytes), 0);
     enter(host_a);
@@ -285,8 +287,8 @@ struct Datagrams {
   }
   bool wire_sees() const {
     for (std::span<const std::byte> f; !(f = wire->peek()).empty(); wire->drop()) {
-      const PacketView v = parse_packet(f);
-      if (v.l4 == L4::udp && get_be<uint16_t>(f, v.l4_at + 2) == port) {
+      const wire::PacketView v = wire::parse_packet(f);
+      if (v.l4 == wire::L4::udp && wire::get_be<uint16_t>(f, v.l4_at + 2) == port) {
         wire->drop();
         return true;
       }
@@ -307,9 +309,9 @@ struct Datagrams {
   }
 };
 
-FrameMatch to_port(uint16_t port) {
-  using From = FrameMatch::From;
-  FrameMatch m;
+wire::FrameMatch to_port(uint16_t port) {
+  using From = wire::FrameMatch::From;
+  wire::FrameMatch m;
   m.compares.push_back({From::type, 0, 2, false, {0xff, 0xff}, {8, 0}});
   m.compares.push_back({From::protocol, 0, 1, false, {0xff}, {17}});
   m.compares.push_back({From::transport,
@@ -323,12 +325,12 @@ FrameMatch to_port(uint16_t port) {
 
 void what_a_rule_takes_the_kernel_does_not_see() {
   CU_ASSERT(command("ip addr add 198.18.0.100/24 dev ya"));
-  std::unique_ptr<Wire> wire = *make_wire("af_packet:ya+exclusive");
-  KernelRules* rules = wire->kernel_rules();
+  std::unique_ptr<wire::Wire> wire = *wire::make_wire("af_packet:ya+exclusive");
+  wire::KernelRules* rules = wire->kernel_rules();
   CU_ASSERT_FATAL(rules != nullptr);
   Datagrams d(*wire);
   CU_ASSERT(d.kernel_sees());  // asks for the address of the wire's end, too
-  const FrameMatch all, ours = to_port(Datagrams::port), others = to_port(9);
+  const wire::FrameMatch all, ours = to_port(Datagrams::port), others = to_port(9);
   rules->add(1, 0, {&others, 1}, false);
   CU_ASSERT(d.kernel_sees());
   rules->add(2, 1, {&all, 1}, false);
@@ -350,7 +352,7 @@ void what_a_rule_takes_the_kernel_does_not_see() {
   CU_ASSERT(!d.kernel_sees());
   // The wire takes its rules along.
   wire.reset();
-  wire = *make_wire("af_packet:ya");
+  wire = *wire::make_wire("af_packet:ya");
   d.wire = wire.get();
   CU_ASSERT(d.kernel_sees());
   CU_ASSERT(wire->kernel_rules() == nullptr);

@@ -33,15 +33,15 @@ void a_spec_is_made_absolute_where_it_names_files() {
       {"af_packet:x+tee:y+exclusive", "af_packet:x+tee:/here/y+exclusive"},
   };
   for (auto& row : rows) {
-    auto made = absolute_wire_spec(row[0], "/here");
+    auto made = wire::absolute_wire_spec(row[0], "/here");
     CU_ASSERT(made.ok() && *made == row[1]);
   }
   for (const char* bad : {"", "x", "unix:", "unix:x+tea:y", "unix:x,y", "unix:x+exclusive",
                           "af_packet:x+exclusively", "af_packet:x+exclusive:y"})
-    CU_ASSERT(!absolute_wire_spec(bad, "/here").ok());
+    CU_ASSERT(!wire::absolute_wire_spec(bad, "/here").ok());
   for (const char* folder : {"", "/a,b", "/a=b", "/a+b", "/a:b"}) {
-    CU_ASSERT(!absolute_wire_spec("unix:x", folder).ok());
-    CU_ASSERT(absolute_wire_spec("unix:/x", folder).ok());
+    CU_ASSERT(!wire::absolute_wire_spec("unix:x", folder).ok());
+    CU_ASSERT(wire::absolute_wire_spec("unix:/x", folder).ok());
   }
 }
 
@@ -52,13 +52,14 @@ void a_misspelt_wire_is_refused_with_the_nearest_one() {
       {"cable:a+teee:x", "'tee:'"},        {"af_packet:a+exclusivve", "'exclusive'"}};
   for (const auto& row : rows) {
     std::string why;
-    CU_ASSERT(!check_wire_spec(row[0], &why).ok());
+    CU_ASSERT(!wire::check_wire_spec(row[0], &why).ok());
     CU_ASSERT(why.find(std::string("(is ") + row[1] + " meant?)") != std::string::npos);
     CU_ASSERT(why.find("cable:NAME") != std::string::npos);
     EQUAL(why.find('\n'), std::string::npos);
   }
   std::string why;
-  CU_ASSERT(!check_wire_spec("quite:else", &why).ok() && why.find("meant") == std::string::npos);
+  CU_ASSERT(!wire::check_wire_spec("quite:else", &why).ok() &&
+            why.find("meant") == std::string::npos);
 }
 
 // What comes out of a bad cable when 2000 numbered frames go in.
@@ -115,7 +116,7 @@ void a_tee_writes_down_both_ways() {
     b->send(frame_to(*a->mac(), *b->mac(), '2'));
     EQUAL(taken(*a), "2");
   }
-  auto read = make_wire("pcap:" + file);
+  auto read = wire::make_wire("pcap:" + file);
   CU_ASSERT(read.ok() && taken(**read) == "12");
 }
 
@@ -127,11 +128,11 @@ void a_tee_writes_down_what_was_taken() {
   {
     auto a = f.open(("+tee:" + file).c_str()), b = f.open();
     const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
-    while (sent < 100'000 && a->send(frame) == Wire::Sent::taken) sent++;
+    while (sent < 100'000 && a->send(frame) == wire::Wire::Sent::taken) sent++;
     CU_ASSERT_FATAL(sent < 100'000);
-    EQUAL(a->send(frame), Wire::Sent::busy);
+    EQUAL(a->send(frame), wire::Wire::Sent::busy);
   }
-  auto read = make_wire("pcap:" + file);
+  auto read = wire::make_wire("pcap:" + file);
   CU_ASSERT(read.ok() && taken(**read).size() == sent);
 }
 
@@ -140,13 +141,13 @@ void a_frame_that_was_held_back_waits_for_a_busy_wire() {
   auto a = f.open("+fault:drop:0:dup:0:reorder:1:corrupt:0:seed:1"), b = f.open(), c = f.open();
   auto fill = [&](std::size_t most) {
     std::size_t n = 0;
-    while (n < most && c->send(frame_to(*b->mac(), *c->mac(), 'c')) == Wire::Sent::taken) n++;
+    while (n < most && c->send(frame_to(*b->mac(), *c->mac(), 'c')) == wire::Wire::Sent::taken) n++;
     return n;
   };
   CU_ASSERT_FATAL(fill(100'000) < 100'000);
   CU_ASSERT_FATAL(!b->peek().empty());  // a first look takes one: room for one
-  EQUAL(a->send(frame_to(*b->mac(), *a->mac(), 'x')), Wire::Sent::taken);
-  EQUAL(a->send(frame_to(*b->mac(), *a->mac(), 'y')), Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*b->mac(), *a->mac(), 'x')), wire::Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*b->mac(), *a->mac(), 'y')), wire::Wire::Sent::taken);
   std::string all = taken(*b);
   for (int i = 0; i < 10'000; i++) (void)a->peek();
   all += taken(*b);
@@ -157,8 +158,8 @@ void a_frame_that_was_held_back_waits_for_a_busy_wire() {
 void stations_of_an_ethernet_find_each_other() {
   const Folder f;
   const std::string a = f.name + "/a", b = f.name + "/b";
-  auto left = std::move(*make_wire("dgram:" + a + ":" + b));
-  auto right = std::move(*make_wire("dgram:" + b + ":" + a));
+  auto left = std::move(*wire::make_wire("dgram:" + a + ":" + b));
+  auto right = std::move(*wire::make_wire("dgram:" + b + ":" + a));
   constexpr Mac macs[] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
   constexpr Gid gids[] = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 7, 0, 1},
                           {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 7, 0, 2}};

@@ -23,8 +23,8 @@ struct Folder {
     name = mkdtemp(text) != nullptr ? text : "";
   }
   ~Folder() { std::filesystem::remove_all(name); }
-  [[nodiscard]] std::unique_ptr<vhca::Wire> open(const char* more = "") const {
-    return std::move(*vhca::make_wire(kind + name + more));
+  [[nodiscard]] std::unique_ptr<vhca::wire::Wire> open(const char* more = "") const {
+    return std::move(*vhca::wire::make_wire(kind + name + more));
   }
   std::string kind = "unix:";
 };
@@ -37,7 +37,7 @@ inline Bytes frame_to(const vhca::Mac& to, const vhca::Mac& from, uint8_t number
 }
 
 // Takes all that waits; the last byte of each.
-inline std::string taken(vhca::Wire& w) {
+inline std::string taken(vhca::wire::Wire& w) {
   std::string all;
   for (std::span<const std::byte> f; !(f = w.peek()).empty(); w.drop())
     all += std::to_integer<char>(f.back());

@@ -45,8 +45,8 @@ struct Folder {
     chmod(name.c_str(), 0700);
     std::filesystem::remove_all(name);
   }
-  [[nodiscard]] Result<std::unique_ptr<Wire>> open(std::string* why = nullptr) const {
-    return make_wire("unix:" + name, why);
+  [[nodiscard]] Result<std::unique_ptr<wire::Wire>> open(std::string* why = nullptr) const {
+    return wire::make_wire("unix:" + name, why);
   }
 };
 
@@ -106,7 +106,7 @@ void a_folder_that_others_may_enter_is_refused() {
     // Whoever owns /tmp is not told to close it.
     CU_ASSERT(why.find("chmod") == std::string::npos);
     CU_ASSERT(why.find("name one that is yours alone") != std::string::npos);
-    UnixWire::remove_leftovers(f.name);
+    wire::UnixWire::remove_leftovers(f.name);
   }
   CU_ASSERT(std::filesystem::is_empty(f.name));
   EQUAL(chmod(f.name.c_str(), 0700), 0);
@@ -119,7 +119,7 @@ void no_folder_is_made_in_the_root_folder() {
   for (const char* kind : {"unix:", "shm:"}) {
     for (const char* end : {"", "/", "//"}) {
       std::string why;
-      auto wire = make_wire(kind + name + end, &why);
+      auto wire = wire::make_wire(kind + name + end, &why);
       CU_ASSERT(!wire.ok());
       CU_ASSERT(why.find("XDG_RUNTIME_DIR") != std::string::npos);
       CU_ASSERT(!std::filesystem::exists(name));
@@ -131,7 +131,7 @@ void a_folder_of_another_user_is_refused() {
   Folder f;
   bool root = geteuid() == 0;
   CU_ASSERT(!root || chown(f.name.c_str(), nobody, nobody) == 0);
-  auto folder = open_own_folder(root ? f.name : "/");
+  auto folder = wire::open_own_folder(root ? f.name : "/");
   CU_ASSERT_FATAL(!folder.ok());
   EQUAL(folder.error().code, EACCES);
   CU_ASSERT(std::string(folder.error().what).find("another user") != std::string::npos);
@@ -145,7 +145,7 @@ void a_link_to_a_folder_is_refused() {
   EQUAL(symlink(g.name.c_str(), to.c_str()), 0);
   std::ofstream(file) << "mine";
   for (const std::string& bad : {to, file}) {
-    auto wire = make_wire("unix:" + bad);
+    auto wire = wire::make_wire("unix:" + bad);
     CU_ASSERT(!wire.ok() && wire.error().code == ENOTDIR);
   }
   CU_ASSERT(std::filesystem::is_empty(g.name));
@@ -155,10 +155,10 @@ void a_pair_of_sockets_lies_in_folders_of_ones_own() {
   Folder f, open_to_all;
   EQUAL(chmod(open_to_all.name.c_str(), 0755), 0);
   const std::string mine = f.name + "/a", there = open_to_all.name + "/b";
-  CU_ASSERT(make_wire("dgram:" + mine + ":" + f.name + "/b").ok());
-  CU_ASSERT(!make_wire("dgram:" + mine + ":" + there).ok());
-  CU_ASSERT(!make_wire("dgram:" + there + ":" + mine).ok());
-  CU_ASSERT(!make_wire("dgram:" + mine + ":/b").ok());
+  CU_ASSERT(wire::make_wire("dgram:" + mine + ":" + f.name + "/b").ok());
+  CU_ASSERT(!wire::make_wire("dgram:" + mine + ":" + there).ok());
+  CU_ASSERT(!wire::make_wire("dgram:" + there + ":" + mine).ok());
+  CU_ASSERT(!wire::make_wire("dgram:" + mine + ":/b").ok());
   CU_ASSERT(std::filesystem::is_empty(open_to_all.name));
   CU_ASSERT(std::filesystem::is_empty(f.name));
 }
@@ -197,7 +197,7 @@ bool send_as(const std::string& from, const std::string& to, const Bytes& frame,
 void a_frame_of_another_user_is_not_taken() {
   Folder f;
   auto a = *f.open();
-  auto b = *make_wire("dgram:" + f.name + "/b:" + f.name + "/c");
+  auto b = *wire::make_wire("dgram:" + f.name + "/b:" + f.name + "/c");
   const Bytes theirs = make_frame({.payload = 5}), ours = make_frame({.payload = 7});
   if (geteuid() == 0) {
     CU_ASSERT(send_as(f.name + "/7", f.name + "/0", theirs, nobody));
@@ -205,7 +205,7 @@ void a_frame_of_another_user_is_not_taken() {
   }
   CU_ASSERT(send_as(f.name + "/7", f.name + "/0", ours, getuid()));
   CU_ASSERT(send_as(f.name + "/c", f.name + "/b", ours, getuid()));
-  for (Wire* w : {a.get(), b.get()}) {
+  for (wire::Wire* w : {a.get(), b.get()}) {
     std::span<const std::byte> got = w->peek();
     CU_ASSERT(std::equal(got.begin(), got.end(), ours.begin(), ours.end()));
     w->drop();
@@ -248,7 +248,7 @@ bool enter_user_namespace(uid_t uid) {
 [[noreturn]] void be_a_neighbour(const Folder& f, const Bytes& frame, int ready) {
   if (!enter_user_namespace(getuid())) _exit(1);
   auto b = f.open();
-  if (!b.ok() || (*b)->send(frame) != Wire::Sent::taken) _exit(2);
+  if (!b.ok() || (*b)->send(frame) != wire::Wire::Sent::taken) _exit(2);
   char c = 0;
   (void)!write(ready, &c, 1);
   pollfd answer{(*b)->fd(), POLLIN, 0};
@@ -273,7 +273,7 @@ void one_user_in_two_user_namespaces_is_himself() {
   CU_ASSERT(std::equal(got.begin(), got.end(), there.begin(), there.end()));
   Bytes to_child = back;
   std::memset(to_child.data(), 0xff, 6);
-  EQUAL(a->send(to_child), Wire::Sent::taken);
+  EQUAL(a->send(to_child), wire::Wire::Sent::taken);
   int status = -1;
   waitpid(child, &status, 0);
   CU_ASSERT(WIFEXITED(status));

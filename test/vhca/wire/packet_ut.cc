@@ -34,9 +34,9 @@ void on_each_kind(F check) {
 void headers_are_found_behind_tags() {
   on_each_kind([](const FrameSpec& s) {
     Bytes f = make_frame(s);
-    PacketView v = parse_packet(f);
-    EQUAL(v.l3, (s.ipv6 ? L3::ipv6 : L3::ipv4));
-    EQUAL(v.l4, (s.tcp ? L4::tcp : L4::udp));
+    wire::PacketView v = wire::parse_packet(f);
+    EQUAL(v.l3, (s.ipv6 ? wire::L3::ipv6 : wire::L3::ipv4));
+    EQUAL(v.l4, (s.tcp ? wire::L4::tcp : wire::L4::udp));
     EQUAL(v.tags, s.tags);
     EQUAL(v.l3_at, l3_of(s));
     EQUAL(v.l4_at, l4_of(s));
@@ -50,14 +50,14 @@ void headers_are_found_behind_tags() {
 void right_checksums_are_good_and_any_changed_byte_is_not() {
   on_each_kind([](const FrameSpec& s) {
     Bytes f = make_frame(s);
-    PacketView v = parse_packet(f);
-    CU_ASSERT(l3_checksum_good(f, v));
-    CU_ASSERT(l4_checksum_good(f, v));
+    wire::PacketView v = wire::parse_packet(f);
+    CU_ASSERT(wire::l3_checksum_good(f, v));
+    CU_ASSERT(wire::l4_checksum_good(f, v));
     for (std::size_t i = l4_of(s); i < f.size(); i += 13) {
       if (!s.tcp && i >= l4_of(s) + 4 && i < l4_of(s) + 6)
         continue;  // the length decides what is summed
       f[i] ^= std::byte{0x20};
-      CU_ASSERT(!l4_checksum_good(f, v));
+      CU_ASSERT(!wire::l4_checksum_good(f, v));
       f[i] ^= std::byte{0x20};
     }
   });
@@ -68,9 +68,9 @@ void written_checksums_are_those_of_the_other_way() {
     Bytes good = make_frame(s), f = good;
     put16(f, l4_checksum_at(s), 0xabcd);
     if (!s.ipv6) put16(f, l3_of(s) + 10, 0xabcd);
-    PacketView v = parse_packet(f);
-    write_l3_checksum(f, v);
-    write_l4_checksum(f, v);
+    wire::PacketView v = wire::parse_packet(f);
+    wire::write_l3_checksum(f, v);
+    wire::write_l4_checksum(f, v);
     EQUAL(f, good);
   });
 }
@@ -79,8 +79,8 @@ void padding_behind_the_packet_is_not_summed() {
   on_each_kind([](const FrameSpec& s) {
     Bytes f = make_frame(s);
     f.resize(f.size() + 7, std::byte{0xff});
-    PacketView v = parse_packet(f);
-    CU_ASSERT(v.l3_end + 7 == f.size() && l4_checksum_good(f, v));
+    wire::PacketView v = wire::parse_packet(f);
+    CU_ASSERT(v.l3_end + 7 == f.size() && wire::l4_checksum_good(f, v));
   });
 }
 
@@ -89,7 +89,7 @@ void udp_without_a_checksum_is_good_on_ipv4_only() {
     FrameSpec s{.ipv6 = v6, .tcp = false};
     Bytes f = make_frame(s);
     put16(f, l4_checksum_at(s), 0);
-    EQUAL(l4_checksum_good(f, parse_packet(f)), !v6);
+    EQUAL(wire::l4_checksum_good(f, wire::parse_packet(f)), !v6);
   }
 }
 
@@ -101,16 +101,16 @@ void extension_headers_are_passed_and_fragments_told() {
   f[l3_of(s) + 6] = std::byte{60};
   f.insert(f.begin() + static_cast<long>(l4_of(s)), options.begin(), options.end());
   put16(f, l3_of(s) + 4, f.size() - l4_of(s));
-  PacketView v = parse_packet(f);
+  wire::PacketView v = wire::parse_packet(f);
   CU_ASSERT(v.ip_options);
-  EQUAL(v.l4, L4::udp);
+  EQUAL(v.l4, wire::L4::udp);
   EQUAL(v.l4_at, l4_of(s) + 8);
-  CU_ASSERT(l4_checksum_good(f, v));
+  CU_ASSERT(wire::l4_checksum_good(f, v));
   f[l3_of(s) + 6] = std::byte{44};
-  v = parse_packet(f);
+  v = wire::parse_packet(f);
   CU_ASSERT(v.fragment);
-  EQUAL(v.l4, L4::none);
-  EQUAL(v.l3, L3::ipv6);
+  EQUAL(v.l4, wire::L4::none);
+  EQUAL(v.l3, wire::L3::ipv6);
 }
 
 // Any bytes, any length: offsets stay inside (a sanitizer sees reads that do not).
@@ -126,20 +126,20 @@ void damaged_frames_never_lead_outside() {
       f[random() % f.size()] = static_cast<std::byte>(random());
     f.resize(random() % (f.size() + 1));
     f.shrink_to_fit();
-    PacketView v = parse_packet(f);
-    bool inside =
-        v.l3 == L3::none || (v.l3_at <= v.l4_at && v.l4_at <= v.l3_end && v.l3_end <= f.size());
-    inside = inside && (v.l4 == L4::none || v.l4_at + v.l4_header <= v.l3_end);
+    wire::PacketView v = wire::parse_packet(f);
+    bool inside = v.l3 == wire::L3::none ||
+                  (v.l3_at <= v.l4_at && v.l4_at <= v.l3_end && v.l3_end <= f.size());
+    inside = inside && (v.l4 == wire::L4::none || v.l4_at + v.l4_header <= v.l3_end);
     // What rules look at lies in the frame whatever lengths say.
     inside = inside && (v.ip_version == 0 || v.l3_at + (v.ip_version == 4 ? 20u : 40u) <= f.size());
     inside = inside && v.ports_at + (v.ports_at != 0 ? 4u : 0u) <= f.size();
-    inside =
-        inside && (v.ports_at == 0 || v.ip_version != 0) && (v.l3 == L3::none || v.ip_version != 0);
+    inside = inside && (v.ports_at == 0 || v.ip_version != 0) &&
+             (v.l3 == wire::L3::none || v.ip_version != 0);
     if (!inside) CU_FAIL("an offset lies outside");
-    (void)(l3_checksum_good(f, v) && l4_checksum_good(f, v));
-    write_l3_checksum(f, v);
-    write_l4_checksum(f, v);
-    Segmenter seg;
+    (void)(wire::l3_checksum_good(f, v) && wire::l4_checksum_good(f, v));
+    wire::write_l3_checksum(f, v);
+    wire::write_l4_checksum(f, v);
+    wire::Segmenter seg;
     std::byte out[256];
     if (seg.open(f, {.payload_bytes = static_cast<uint32_t>(1 + random() % 20)})) {
       for (int k = 0; k < 100 && seg.next(out) > 0; ++k) continue;
@@ -173,7 +173,7 @@ void segments_are_right(bool v6, bool tcp) {
   FrameSpec s{
       .ipv6 = v6, .tcp = tcp, .tags = 1, .payload = 4001, .tcp_flags = 0x99, .seq = 0xfffffc00};
   Bytes whole = make_frame(s);
-  Segmenter seg;
+  wire::Segmenter seg;
   CU_ASSERT(seg.open(whole, {.payload_bytes = 1448}));
   EQUAL(seg.longest(), payload_of(s) + 1448);
   std::size_t done = 0;
@@ -200,9 +200,9 @@ void segments_put_together_are_the_packet_and_each_is_right() {
 // The pieces of a packet in a tunnel are those of the packet, each in a tunnel of its own.
 void segments_in_a_tunnel_are_wrapped_segments(const TunnelSpec& s) {
   const Bytes inner = make_frame(s.inner), whole = wrap(s, inner);
-  Segmenter alone, inside;
+  wire::Segmenter alone, inside;
   const auto l4_at = static_cast<uint32_t>(inner_at(s) + l4_of(s.inner));
-  const L4 l4 = s.inner.tcp ? L4::tcp : L4::udp;
+  const wire::L4 l4 = s.inner.tcp ? wire::L4::tcp : wire::L4::udp;
   CU_ASSERT_TRUE_FATAL(alone.open(inner, {.payload_bytes = 1400}));
   CU_ASSERT_TRUE_FATAL(inside.open(whole, {1400, l4, l4_at}));
   EQUAL(inside.longest(), alone.longest() + whole.size() - inner.size());
@@ -216,7 +216,8 @@ void segments_in_a_tunnel_are_wrapped_segments(const TunnelSpec& s) {
   }
   EQUAL(count, 3u);
   EQUAL(inside.next(b), 0u);
-  CU_ASSERT_FALSE(inside.open(whole, {1400, l4 == L4::tcp ? L4::udp : L4::tcp, l4_at}));
+  CU_ASSERT_FALSE(
+      inside.open(whole, {1400, l4 == wire::L4::tcp ? wire::L4::udp : wire::L4::tcp, l4_at}));
   CU_ASSERT_FALSE(inside.open(whole, {1400, l4, l4_at + 2}));
 }
 
@@ -236,16 +237,16 @@ void segments_in_tunnels() {
         const auto at = [&](const TunnelSpec& s) {
           return static_cast<uint32_t>(inner_at(s) + l4_of(in));
         };
-        Segmenter seg;
-        CU_ASSERT_FALSE(seg.open(make_tunnel(other), {1400, L4::none, at(other)}));
+        wire::Segmenter seg;
+        CU_ASSERT_FALSE(seg.open(make_tunnel(other), {1400, wire::L4::none, at(other)}));
         Bytes sequenced = make_tunnel(gre);
         put16(sequenced, outer_l4(gre), 0x1000);  // in the place of the key
-        CU_ASSERT_FALSE(seg.open(sequenced, {1400, L4::none, at(gre)}));
+        CU_ASSERT_FALSE(seg.open(sequenced, {1400, wire::L4::none, at(gre)}));
       }
 }
 
 void what_cannot_be_cut_is_refused() {
-  Segmenter seg;
+  wire::Segmenter seg;
   std::byte out[2000];
   CU_ASSERT(!seg.open(make_frame({.payload = 0}), {.payload_bytes = 1000}));
   EQUAL(seg.next(out), 0);

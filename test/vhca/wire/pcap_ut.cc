@@ -143,7 +143,7 @@ Bytes capture(const Layout& l, std::size_t frames) {
 }
 
 // Reads to the end; how many of make_frame({i * 100}) came in order, or 1000 if others did.
-std::size_t read_all(Wire& w) {
+std::size_t read_all(wire::Wire& w) {
   std::size_t n = 0;
   for (std::span<const std::byte> f; !(f = w.peek()).empty(); w.drop()) {
     Bytes want = make_frame({.payload = n * 100});
@@ -158,7 +158,7 @@ void both_byte_orders_and_both_resolutions_are_read() {
   for (bool big : {false, true}) {
     for (uint32_t magic : {0xa1b2c3d4u, 0xa1b23c4du}) {
       File in(capture({.big_endian = big, .magic = magic}, 80));
-      auto w = make_wire("pcap:" + in.path);
+      auto w = wire::make_wire("pcap:" + in.path);
       CU_ASSERT_FATAL(w.ok());
       EQUAL(read_all(**w), 80);
       EQUAL((*w)->counters().rx_malformed, 0);
@@ -169,7 +169,7 @@ void both_byte_orders_and_both_resolutions_are_read() {
 void what_is_written_is_a_capture_file_again() {
   File out;
   {
-    auto w = make_wire("pcap::" + out.path);
+    auto w = wire::make_wire("pcap::" + out.path);
     CU_ASSERT_FATAL(w.ok());
     for (std::size_t i = 0; i < 80; ++i) (*w)->send(make_frame({.payload = i * 100}));
     CU_ASSERT((*w)->peek().empty());
@@ -179,13 +179,13 @@ void what_is_written_is_a_capture_file_again() {
   Bytes b = out.content();
   Bytes want = capture({.magic = 0xa1b23c4d}, 80);
   CU_ASSERT(b.size() == want.size() && std::memcmp(b.data(), want.data(), 24) == 0);
-  auto w = make_wire("pcap:" + out.path);
+  auto w = wire::make_wire("pcap:" + out.path);
   EQUAL(read_all(**w), 80);
 }
 
 void both_files_at_once() {
   File in(capture({}, 3)), out;
-  auto w = make_wire("pcap:" + in.path + ":" + out.path);
+  auto w = wire::make_wire("pcap:" + in.path + ":" + out.path);
   CU_ASSERT_FATAL(w.ok());
   (*w)->send(make_frame({}));
   EQUAL(read_all(**w), 3);
@@ -194,7 +194,7 @@ void both_files_at_once() {
 
 void an_output_that_is_the_input_is_refused_and_stays() {
   File both(capture({}, 3));
-  CU_ASSERT(!make_wire("pcap:" + both.path + ":" + both.path).ok());
+  CU_ASSERT(!wire::make_wire("pcap:" + both.path + ":" + both.path).ok());
   EQUAL(both.content(), capture({}, 3));
 }
 
@@ -213,10 +213,10 @@ void files_that_are_not_captures_are_refused_with_the_reason() {
         Row{capture({.link = 101}, 1), "Ethernet"}}) {
     File in(row.content);
     std::string why;
-    CU_ASSERT(!make_wire("pcap:" + in.path, &why).ok());
+    CU_ASSERT(!wire::make_wire("pcap:" + in.path, &why).ok());
     CU_ASSERT(why.find(row.word) != std::string::npos);
   }
-  EQUAL(make_wire("pcap:/").error().code, EINVAL);
+  EQUAL(wire::make_wire("pcap:/").error().code, EINVAL);
 }
 
 void records_that_are_no_frame_are_counted_by_their_cause() {
@@ -227,9 +227,9 @@ void records_that_are_no_frame_are_counted_by_their_cause() {
   add_record(b, l, Bytes(200000), 200000, 200000);  // longer than any frame
   add_record(b, l, make_frame({.payload = 0}), 54, 54);
   File in(b);
-  auto w = make_wire("pcap:" + in.path);
+  auto w = wire::make_wire("pcap:" + in.path);
   EQUAL(read_all(**w), 1);
-  const WireCounters& c = (*w)->counters();
+  const wire::WireCounters& c = (*w)->counters();
   EQUAL(c.rx_too_short, 2);
   EQUAL(c.rx_too_long, 1);
   EQUAL(c.rx_frames, 1);
@@ -245,7 +245,7 @@ void a_frame_that_was_cut_comes_with_the_bytes_that_are_there() {
   add_record(b, l, begin, 40, static_cast<uint32_t>(whole.size()));
   add_record(b, l, whole, static_cast<uint32_t>(whole.size()), static_cast<uint32_t>(whole.size()));
   File in(b);
-  auto w = make_wire("pcap:" + in.path);
+  auto w = wire::make_wire("pcap:" + in.path);
   CU_ASSERT(same((*w)->peek(), begin));
   (*w)->drop();
   CU_ASSERT(same((*w)->peek(), whole));
@@ -268,7 +268,7 @@ void next_generation_files_are_read_in_both_byte_orders() {
     b += block(l, 5, Bytes(4000));  // statistics of an interface
     File in(b);
     std::string why;
-    auto w = make_wire("pcap:" + in.path, &why);
+    auto w = wire::make_wire("pcap:" + in.path, &why);
     CU_ASSERT_FATAL(w.ok());
     EQUAL(read_all(**w), 4);
     EQUAL((*w)->counters().rx_malformed, 2);
@@ -283,7 +283,7 @@ void blocks_that_make_no_sense_end_the_file() {
     Bytes b = good + block(l, 6, Bytes(60));
     put_number(b, good.size() + 4, length);
     File in(b);
-    auto w = make_wire("pcap:" + in.path);
+    auto w = wire::make_wire("pcap:" + in.path);
     EQUAL(read_all(**w), 1);
     EQUAL((*w)->counters().rx_malformed, 1);
   }
@@ -292,7 +292,7 @@ void blocks_that_make_no_sense_end_the_file() {
   put_number(b, good.size() + 20, 4000);
   b.resize(b.size() - 30);
   File in(b);
-  auto w = make_wire("pcap:" + in.path);
+  auto w = wire::make_wire("pcap:" + in.path);
   EQUAL(read_all(**w), 1);
   EQUAL((*w)->counters().rx_malformed, 2);
 }
@@ -302,7 +302,7 @@ void a_recording_goes_back_to_its_mark() {
                                                    enhanced({}, 0, make_frame({.payload = 0})) +
                                                    enhanced({}, 0, make_frame({.payload = 100}))}) {
     File in(content);
-    auto w = make_wire("pcap:" + in.path + no_faults);
+    auto w = wire::make_wire("pcap:" + in.path + no_faults);
     (void)(*w)->peek();
     (*w)->drop();
     (*w)->mark();
@@ -316,7 +316,7 @@ void a_recording_goes_back_to_its_mark() {
   Bytes b = file_header({});
   add_record(b, {}, Bytes(3), 3, 3);
   File in(b);
-  auto w = make_wire("pcap:" + in.path);
+  auto w = wire::make_wire("pcap:" + in.path);
   (*w)->mark();
   CU_ASSERT((*w)->peek().empty());
   CU_ASSERT((*w)->rewind());
@@ -330,7 +330,7 @@ void a_record_that_makes_no_sense_ends_the_file() {
     Bytes b = capture(l, 2);
     add_record(b, l, Bytes(30), length, length);
     File in(b);
-    auto w = make_wire("pcap:" + in.path);
+    auto w = wire::make_wire("pcap:" + in.path);
     EQUAL(read_all(**w), 2);
     EQUAL((*w)->counters().rx_malformed, 1);
   }
@@ -348,7 +348,7 @@ void damaged_files_always_come_to_an_end() {
       b[head + random() % (b.size() - head)] = static_cast<std::byte>(random());
     b.resize(head + random() % (b.size() - head));
     File in(b);
-    auto w = make_wire("pcap:" + in.path);
+    auto w = wire::make_wire("pcap:" + in.path);
     CU_ASSERT_FATAL(w.ok());
     std::size_t frames = 0;
     for (; !(*w)->peek().empty() && frames < 10000; ++frames) (*w)->drop();
@@ -357,11 +357,11 @@ void damaged_files_always_come_to_an_end() {
 }
 
 void a_full_device_is_refused_and_a_null_device_takes_all() {
-  auto w = make_wire("pcap::/dev/full");
+  auto w = wire::make_wire("pcap::/dev/full");
   CU_ASSERT(!w.ok());
-  w = make_wire("pcap::/dev/null");
+  w = wire::make_wire("pcap::/dev/null");
   CU_ASSERT_FATAL(w.ok());
-  EQUAL((*w)->send(make_frame({})), Wire::Sent::taken);
+  EQUAL((*w)->send(make_frame({})), wire::Wire::Sent::taken);
   EQUAL((*w)->counters().tx_lost, 0);
 }
 

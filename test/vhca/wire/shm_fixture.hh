@@ -16,7 +16,7 @@ struct SharedFolder : Folder {
 };
 
 // Within a second.
-inline std::string heard(vhca::Wire& w) {
+inline std::string heard(vhca::wire::Wire& w) {
   for (int i = 0; i < 1000; i++) {
     if (std::string all = taken(w); !all.empty()) return all;
     usleep(1000);
@@ -25,13 +25,13 @@ inline std::string heard(vhca::Wire& w) {
 }
 
 // What a wire hears that looks as often as it likes.
-inline std::string heard_now(vhca::Wire& w) {
+inline std::string heard_now(vhca::wire::Wire& w) {
   std::string all;
   for (int i = 0; i < 200; i++) all += taken(w);
   return all;
 }
 
-inline bool readable(const vhca::Wire& w, int ms = 0) {
+inline bool readable(const vhca::wire::Wire& w, int ms = 0) {
   pollfd p{w.fd(), POLLIN, 0};
   return poll(&p, 1, ms) == 1;
 }

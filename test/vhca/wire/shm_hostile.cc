@@ -24,7 +24,7 @@ namespace shm_hostile_ut {
 namespace {
 
 // As another program would build it: indices in lines of 64 bytes, then 1 MiB from byte 4,096 on.
-constexpr std::size_t memory_bytes = 4096 + ShmRing::bytes;
+constexpr std::size_t memory_bytes = 4096 + wire::ShmRing::bytes;
 struct Forged {
   int memory = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   std::byte* at = nullptr;
@@ -86,16 +86,16 @@ void a_forged_ring_costs_its_putter_the_connection() {
     bool broken;
   };
   constexpr Lie lies[] = {
-      {72, 60, 0, false},                 // the truth
-      {ShmRing::bytes + 8, 60, 0, true},  // more than there is
-      {~uint64_t{7}, 60, 0, true},        // behind
-      {71, 60, 0, true},                  // no multiple of eight
-      {64, 60, 0, true},                  // a frame longer than what is filled
-      {72, 1 << 20, 0, true},             // than the ring
-      {72, 0xfffffff0, 0, true},          // than everything
-      {72, ~0u, 0, true},                 // the rest is empty, and ends behind the tail
-      {8, 0, 0, false},                   // no frame, counted
-      {8 + 20000, 20000, 0, false},       // a frame that no port takes
+      {72, 60, 0, false},                       // the truth
+      {wire::ShmRing::bytes + 8, 60, 0, true},  // more than there is
+      {~uint64_t{7}, 60, 0, true},              // behind
+      {71, 60, 0, true},                        // no multiple of eight
+      {64, 60, 0, true},                        // a frame longer than what is filled
+      {72, 1 << 20, 0, true},                   // than the ring
+      {72, 0xfffffff0, 0, true},                // than everything
+      {72, ~0u, 0, true},                       // the rest is empty, and ends behind the tail
+      {8, 0, 0, false},                         // no frame, counted
+      {8 + 20000, 20000, 0, false},             // a frame that no port takes
   };
   for (const Lie& lie : lies) {
     Forged ring;
@@ -107,7 +107,7 @@ void a_forged_ring_costs_its_putter_the_connection() {
     close(fd);
     (void)heard_now(*a);
   }
-  const WireCounters& c = a->counters();
+  const wire::WireCounters& c = a->counters();
   EQUAL(c.rx_frames, 1);
   EQUAL(c.rx_malformed, 7);
   EQUAL(c.rx_too_long, 2);
@@ -180,7 +180,7 @@ void a_taker_that_lies_loses_the_ring() {
   EQUAL_FATAL(bind(listener, reinterpret_cast<sockaddr*>(&us), sizeof(us)), 0);
   EQUAL_FATAL(listen(listener, 8), 0);
   const Bytes frame = frame_to({0x02, 0x4b, 0x4c, 0, 1, 1}, *a->mac(), 'x');
-  EQUAL(a->send(frame), Wire::Sent::taken);
+  EQUAL(a->send(frame), wire::Wire::Sent::taken);
   int fd = accept(listener, nullptr, nullptr);
   Greeting hello;
   iovec piece{&hello, sizeof(hello)};
@@ -215,7 +215,7 @@ void a_crowd_of_strangers_does_no_harm() {
   b->send(frame_to(*a->mac(), *b->mac(), '1'));
   EQUAL(heard(*a), "1");
   std::vector<int> crowd;
-  for (std::size_t i = 0; i < ShmWire::most_sources + 20; i++) {
+  for (std::size_t i = 0; i < wire::ShmWire::most_sources + 20; i++) {
     const Forged ring;
     crowd.push_back(greet(f, i % 2 == 0 ? ring.memory : -1));
     (void)heard_now(*a);

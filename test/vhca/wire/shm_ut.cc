@@ -85,7 +85,7 @@ void a_full_ring_loses_nothing() {
   std::size_t sent = 0, came = 0;
   bool all_same = true;
   for (constexpr std::size_t many = 3000; came < many && all_same;) {
-    while (sent < many && a->send(numbered(sent)) == Wire::Sent::taken) sent++;
+    while (sent < many && a->send(numbered(sent)) == wire::Wire::Sent::taken) sent++;
     a->cork(sent % 2 == 0);
     (void)a->flush();
     if (b->peek().empty()) continue;
@@ -102,7 +102,7 @@ void who_is_blocked_wakes_when_there_is_room() {
   auto a = f.open(), b = f.open();
   const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
   std::size_t sent = 0;
-  while (a->send(frame) == Wire::Sent::taken) sent++;
+  while (a->send(frame) == wire::Wire::Sent::taken) sent++;
   CU_ASSERT(!a->has_room() && !readable(*a));
   CU_ASSERT(a->tells_room());
   std::size_t came = 0;
@@ -119,7 +119,7 @@ void who_is_blocked_wakes_when_there_is_room() {
   EQUAL(poll(&blocked, 1, 1000), 1);
   CU_ASSERT(readable(*a, 1000));
   CU_ASSERT(a->has_room());
-  EQUAL(a->send(frame), Wire::Sent::taken);
+  EQUAL(a->send(frame), wire::Wire::Sent::taken);
   EQUAL(a->counters().tx_busy, 1);
 }
 
@@ -148,7 +148,7 @@ void what_the_dead_have_sent_still_comes() {
   waitpid(child, nullptr, 0);
   EQUAL(heard(*a), "123");
   const Mac dead{0x02, 0x4b, 0x4c, 0, 1, 1};
-  EQUAL(a->send(frame_to(dead, *a->mac(), 'x')), Wire::Sent::taken);
+  EQUAL(a->send(frame_to(dead, *a->mac(), 'x')), wire::Wire::Sent::taken);
   EQUAL(a->counters().tx_lost, 1);
   auto heir = f.open();
   EQUAL(*heir->mac(), dead);
@@ -161,12 +161,12 @@ void who_dies_with_a_full_ring_makes_room() {
   auto a = f.open();
   auto b = f.open();
   const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
-  while (a->send(frame) == Wire::Sent::taken) continue;
+  while (a->send(frame) == wire::Wire::Sent::taken) continue;
   CU_ASSERT(!a->has_room());
   b.reset();
   CU_ASSERT(readable(*a, 1000));
   CU_ASSERT(a->has_room());
-  EQUAL(a->send(frame), Wire::Sent::taken);
+  EQUAL(a->send(frame), wire::Wire::Sent::taken);
   EQUAL(a->counters().tx_lost, 1);
 }
 
@@ -183,7 +183,7 @@ void a_killed_sender_leaves_whole_frames() {
       frame.resize(60 + i * 131 % 8000, static_cast<std::byte>(i));
       put16(frame, 20, i >> 16);
       put16(frame, 22, i);
-      while (b->send(frame) == Wire::Sent::busy) poll(nullptr, 0, 1);
+      while (b->send(frame) == wire::Wire::Sent::busy) poll(nullptr, 0, 1);
     }
   }
   uint32_t came = 0;

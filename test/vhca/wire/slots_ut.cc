@@ -95,7 +95,7 @@ void there_are_65536_slots() {
   Crowd crowd(f, 65535);
   auto last = f.open();
   EQUAL(*last->mac(), (Mac{0x02, 0x4b, 0x4c, 0xff, 0xff, 1}));
-  auto none = make_wire("unix:" + f.name);
+  auto none = wire::make_wire("unix:" + f.name);
   CU_ASSERT(!none.ok() && none.error().code == EBUSY);
 }
 
@@ -106,11 +106,11 @@ void other_files_stay() {
   CU_ASSERT_FATAL(plain >= 0);
   EQUAL_FATAL(write(plain, "mine", 4), 4);
   EQUAL_FATAL(close(plain), 0);
-  auto refused = make_wire("unix:" + f.name);
+  auto refused = wire::make_wire("unix:" + f.name);
   CU_ASSERT(!refused.ok() && refused.error().code == EADDRINUSE);
   EQUAL(::access(file.c_str(), F_OK), 0);
   EQUAL_FATAL(unlink(file.c_str()), 0);
-  CU_ASSERT(make_wire("unix:" + f.name).ok());
+  CU_ASSERT(wire::make_wire("unix:" + f.name).ok());
   CU_ASSERT(::access(file.c_str(), F_OK) != 0);  // its socket goes with the wire
 }
 
@@ -185,9 +185,9 @@ void notes_of_others() {
 }
 
 // The one that lives behind a port's address; life 0: nobody.
-Resident resident_at(Wire& wire, const Mac& mac) {
+wire::Resident resident_at(wire::Wire& wire, const Mac& mac) {
   bool whole = false;
-  for (const Resident& one : residents_of(wire, whole))
+  for (const wire::Resident& one : wire::residents_of(wire, whole))
     if (one.mac == mac) return one;
   CU_ASSERT_TRUE(whole);
   return {};
@@ -199,7 +199,7 @@ pid_t port_of_a_child(const std::string& spec, const Mac& mac) {
   EQUAL_FATAL(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    auto wire = make_wire(spec);
+    auto wire = wire::make_wire(spec);
     if (wire.ok()) (*wire)->publish(mac, {});
     (void)!write(ready[1], "y", 1);
     for (;;) pause();
@@ -218,30 +218,30 @@ void residents_of_slots() {
     Folder f;
     const std::string spec = kind + f.name;
     const Mac mac{2, 0, 0, 0, 0, 9};
-    auto wire = make_wire(spec);
+    auto wire = wire::make_wire(spec);
     CU_ASSERT_FATAL(wire.ok());
     (*wire)->publish(Mac{2, 0, 0, 0, 0, 8}, {});
     EQUAL(resident_at(**wire, mac).life, 0);
     const pid_t child = port_of_a_child(spec, mac);
-    const Resident one = resident_at(**wire, mac);
+    const wire::Resident one = resident_at(**wire, mac);
     CU_ASSERT_TRUE(one.life != 0);
     EQUAL(one.slot, 1);
     EQUAL(one.pid, static_cast<uint32_t>(child));
-    CU_ASSERT_FALSE(is_stopped(one));
+    CU_ASSERT_FALSE(wire::is_stopped(one));
     int status = 0;
     kill(child, SIGSTOP);
     waitpid(child, &status, WUNTRACED);
-    CU_ASSERT_TRUE(is_stopped(one));
+    CU_ASSERT_TRUE(wire::is_stopped(one));
     EQUAL(resident_at(**wire, mac).life, one.life);
     kill(child, SIGCONT);
     waitpid(child, &status, WCONTINUED);
-    CU_ASSERT_FALSE(is_stopped(one));
+    CU_ASSERT_FALSE(wire::is_stopped(one));
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
     EQUAL(resident_at(**wire, mac).life, 0);
-    CU_ASSERT_FALSE(is_stopped(one));
+    CU_ASSERT_FALSE(wire::is_stopped(one));
     const pid_t next = port_of_a_child(spec, mac);
-    const Resident two = resident_at(**wire, mac);
+    const wire::Resident two = resident_at(**wire, mac);
     CU_ASSERT_TRUE(two.life != 0);
     CU_ASSERT_TRUE(two.life != one.life);
     EQUAL(two.slot, one.slot);
@@ -262,7 +262,7 @@ void a_frame_to_all_makes_no_look_at_the_folder() {
     const unsigned before = looks;
     std::size_t heard = 0;
     for (int i = 0; i < 20'000; i++) {
-      EQUAL(a->send(frame), Wire::Sent::taken);
+      EQUAL(a->send(frame), wire::Wire::Sent::taken);
       heard += taken(*b).size();
     }
     const uint64_t milliseconds = (clock_ns() - begun) / 1'000'000;

@@ -43,7 +43,7 @@ void a_frame_goes_to_its_slot_and_to_nobody_else() {
   EQUAL(taken(*b), "b");
   EQUAL(taken(*c), "c");
   CU_ASSERT(taken(*a).empty());
-  EQUAL(a->send(frame_to(*a->mac(), *a->mac(), 'a')), Wire::Sent::taken);
+  EQUAL(a->send(frame_to(*a->mac(), *a->mac(), 'a')), wire::Wire::Sent::taken);
   CU_ASSERT(taken(*a).empty());
 }
 
@@ -83,7 +83,7 @@ void what_a_killed_process_left_is_taken_over() {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   Mac dead{0x02, 0x4b, 0x4c, 0, 1, 1};
-  EQUAL(a->send(frame_to(dead, *a->mac(), 'x')), Wire::Sent::taken);
+  EQUAL(a->send(frame_to(dead, *a->mac(), 'x')), wire::Wire::Sent::taken);
   EQUAL(a->counters().tx_lost, 1);
   auto b = f.open();
   EQUAL(*b->mac(), dead);
@@ -179,9 +179,9 @@ void who_looks_for_leftovers_leaves_the_living_alone() {
   Folder f;
   auto a = f.open(), b = f.open(), c = f.open();
   a = nullptr, a = f.open();
-  UnixWire::remove_leftovers(f.name);
-  EQUAL(a->send(frame_to(*c->mac(), *a->mac(), '1')), Wire::Sent::taken);
-  EQUAL(b->send(frame_to(*a->mac(), *b->mac(), '2')), Wire::Sent::taken);
+  wire::UnixWire::remove_leftovers(f.name);
+  EQUAL(a->send(frame_to(*c->mac(), *a->mac(), '1')), wire::Wire::Sent::taken);
+  EQUAL(b->send(frame_to(*a->mac(), *b->mac(), '2')), wire::Wire::Sent::taken);
   EQUAL(taken(*c), "1");
   EQUAL(taken(*a), "2");
 }
@@ -198,7 +198,7 @@ void who_has_gone_is_looked_for_anew() {
   EQUAL(taken(*c), "3");
 }
 
-bool readable(const Wire& w, int ms = 0) {
+bool readable(const wire::Wire& w, int ms = 0) {
   pollfd p{w.fd(), POLLIN, 0};
   return poll(&p, 1, ms) == 1;
 }
@@ -208,19 +208,19 @@ void who_is_blocked_wakes_when_there_is_room() {
   Folder f;
   auto a = f.open(), b = f.open();
   const Bytes frame = frame_to(*b->mac(), *a->mac(), 'x');
-  while (a->send(frame) == Wire::Sent::taken) continue;
+  while (a->send(frame) == wire::Wire::Sent::taken) continue;
   CU_ASSERT(a->tells_room() && !a->has_room() && !readable(*a));
   b->send(frame_to(*a->mac(), *b->mac(), 'y'));
   CU_ASSERT(readable(*a) && taken(*a) == "y" && !readable(*a));
   CU_ASSERT(!b->peek().empty());
   CU_ASSERT(readable(*a, 1000));
   CU_ASSERT(a->has_room());
-  EQUAL(a->send(frame), Wire::Sent::taken);
+  EQUAL(a->send(frame), wire::Wire::Sent::taken);
   EQUAL(a->counters().tx_busy, 1);
   // The same with another neighbour, and with one that goes.
   auto c = f.open();
   const Bytes other = frame_to(*c->mac(), *a->mac(), 'z');
-  while (a->send(other) == Wire::Sent::taken) continue;
+  while (a->send(other) == wire::Wire::Sent::taken) continue;
   CU_ASSERT(!readable(*a));
   CU_ASSERT(!a->has_room());
   c.reset();
@@ -239,8 +239,8 @@ void few_frames_are_refused() {
     a->cork(true);
     room = room || a->has_room();
     for (; room && sent < many; sent += room)
-      room =
-          a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(sent))) != Wire::Sent::busy;
+      room = a->send(frame_to(*b->mac(), *a->mac(), static_cast<uint8_t>(sent))) !=
+             wire::Wire::Sent::busy;
     a->cork(false);
     room = a->flush() && room;
     for (std::span<const std::byte> in; !(in = b->peek()).empty(); b->drop())
@@ -296,7 +296,7 @@ void an_emptied_socket_is_asked_once_a_turn() {
 }
 
 // What a turn of the device takes.
-std::string taken_in_a_turn(Wire& w) {
+std::string taken_in_a_turn(wire::Wire& w) {
   w.cork(true);
   std::string all = taken(w);
   w.cork(false);
@@ -325,14 +325,14 @@ void frames_that_wait_together_come_together() {
 }
 
 // How many frames come one a look before a row is asked for.
-uint32_t alone_before_a_row(Looks& looks) {
+uint32_t alone_before_a_row(wire::Looks& looks) {
   uint32_t n = 0;
   for (; !looks.by_row() && n < 100; n++) looks.found(1);
   return n;
 }
 
 void rows_of_one_frame_are_asked_for_less_and_less() {
-  Looks looks;
+  wire::Looks looks;
   for (uint32_t alone : {2, 4, 8, 16, 32, 64, 64}) {
     EQUAL(alone_before_a_row(looks), alone);
     looks.found(1);

@@ -66,12 +66,12 @@ bool have_namespace = false;
 bool have_tap = false;
 
 struct Ends {
-  std::unique_ptr<Wire> tx, rx;
+  std::unique_ptr<wire::Wire> tx, rx;
   Kind kind;
 
   explicit Ends(const Kind& k) : kind(k) {
     std::string why;
-    Result<std::unique_ptr<Wire>> made = make_wire(k.sender, &why);
+    Result<std::unique_ptr<wire::Wire>> made = wire::make_wire(k.sender, &why);
     CU_ASSERT_FATAL(made.ok());
     tx = std::move(*made);
     if (k.receiver_first) open_receiver();
@@ -80,7 +80,7 @@ struct Ends {
   Ends& operator=(const Ends&) = delete;
   void open_receiver() {
     if (rx) return;
-    rx = *make_wire(kind.receiver);
+    rx = *wire::make_wire(kind.receiver);
     // The kernel sends on a tap a while after somebody listens there.
     if (kind.receiver.starts_with("tap"))
       CU_ASSERT(
@@ -122,10 +122,10 @@ void frames_arrive_whole_and_in_order() {
     };
     for (std::size_t i = 0; i < 50; ++i) {
       Bytes f = numbered(i);
-      Wire::Sent sent = e.tx->send(f);
+      wire::Wire::Sent sent = e.tx->send(f);
       // A short queue: room comes when the receiver takes.
-      for (; sent == Wire::Sent::busy && came < i; sent = e.tx->send(f)) begin_next();
-      EQUAL(sent, Wire::Sent::taken);
+      for (; sent == wire::Wire::Sent::busy && came < i; sent = e.tx->send(f)) begin_next();
+      EQUAL(sent, wire::Wire::Sent::taken);
       bytes += f.size();
     }
     while (came < 50) begin_next();
@@ -159,10 +159,10 @@ void the_shortest_and_the_longest_frame_pass_and_no_other() {
     for (std::size_t n : {std::size_t{14}, longest}) {
       Bytes f(n, std::byte{5});
       put16(f, 12, 0x88b5);
-      EQUAL(e.tx->send(f), Wire::Sent::taken);
+      EQUAL(e.tx->send(f), wire::Wire::Sent::taken);
     }
     for (std::size_t n : {std::size_t{0}, std::size_t{13}, longest + 9, std::size_t{65000}}) {
-      EQUAL(e.tx->send(Bytes(n)), Wire::Sent::refused);
+      EQUAL(e.tx->send(Bytes(n)), wire::Wire::Sent::refused);
     }
     EQUAL(e.tx->counters().tx_bad_length, 4);
     EQUAL(e.next().size(), 14);
@@ -195,14 +195,14 @@ void a_receiver_that_does_not_take_loses_nothing_that_was_taken() {
       return make_frame({.payload = 1400, .seq = static_cast<uint32_t>(n)});
     };
     uint64_t taken = 0;
-    while (taken < 1000 && e.tx->send(numbered(taken)) == Wire::Sent::taken) ++taken;
+    while (taken < 1000 && e.tx->send(numbered(taken)) == wire::Wire::Sent::taken) ++taken;
     CU_ASSERT(taken == 1000 || e.tx->counters().tx_busy == 1);
     CU_ASSERT(taken < 1000 || e.kind.name[0] != 'c');  // a cable's queue is shorter than that
     uint64_t came = 0;
     for (; came < taken && same(e.next(), numbered(came)); ++came) e.rx->drop();
     EQUAL(came, taken);
     EQUAL(e.rx->counters().rx_kernel_drops, 0);
-    EQUAL(e.tx->send(numbered(came)), Wire::Sent::taken);
+    EQUAL(e.tx->send(numbered(came)), wire::Wire::Sent::taken);
   });
 }
 
@@ -235,15 +235,15 @@ void what_finds_no_room_at_the_receiver_is_counted() {
 
 void an_interface_has_its_index() {
   on_each_kind([](Ends& e) {
-    const std::string name(interface_of_wire(e.kind.sender));
+    const std::string name(wire::interface_of_wire(e.kind.sender));
     CU_ASSERT(name.empty() != (e.kind.name[0] == 'a'));
     EQUAL(e.tx->interface(), name.empty() ? 0 : if_nametoindex(name.c_str()));
   });
-  EQUAL(interface_of_wire("tap:kt0+tee:/tmp/x"), "kt0");
+  EQUAL(wire::interface_of_wire("tap:kt0+tee:/tmp/x"), "kt0");
   // Parts of paths, or no names: nothing is made of them.
   for (const char* bad : {"tap:..", "tap:../../etc", "af_packet:a/b", "tap:a b",
                           "tap:a-name-of-sixteen", "unix:eth0", "tap:", ""}) {
-    CU_ASSERT(interface_of_wire(bad).empty());
+    CU_ASSERT(wire::interface_of_wire(bad).empty());
   }
 }
 
@@ -261,11 +261,11 @@ void a_program_s_own_files_at_a_wire_s_numbers_are_left_alone() {
   for (const Kind& k : kinds) {
     if ((k.name[0] == 'a' && !have_namespace) || (k.name[1] == ' ' && !have_tap)) continue;
     if (std::string_view(k.name) == "cable") continue;
-    (void)always_readable();  // one for all wires, never closed
-    auto rx = k.receiver_first ? std::move(*make_wire(k.receiver)) : nullptr;
+    (void)wire::always_readable();  // one for all wires, never closed
+    auto rx = k.receiver_first ? std::move(*wire::make_wire(k.receiver)) : nullptr;
     const std::set<int> before = open_numbers();
-    auto tx = std::move(*make_wire(k.sender));
-    EQUAL(tx->send(make_frame({})), Wire::Sent::taken);
+    auto tx = std::move(*wire::make_wire(k.sender));
+    EQUAL(tx->send(make_frame({})), wire::Wire::Sent::taken);
     std::map<int, Fd> own;
     for (const int fd : open_numbers()) {
       if (before.contains(fd)) continue;
@@ -276,11 +276,11 @@ void a_program_s_own_files_at_a_wire_s_numbers_are_left_alone() {
     }
     CU_ASSERT(!own.empty());
     tx->cork(true);
-    EQUAL(tx->send(make_frame({})), Wire::Sent::taken);
+    EQUAL(tx->send(make_frame({})), wire::Wire::Sent::taken);
     (void)tx->flush();
     CU_ASSERT(tx->peek().empty());
     tx->cork(false);
-    EQUAL(tx->send(make_frame({})), Wire::Sent::taken);
+    EQUAL(tx->send(make_frame({})), wire::Wire::Sent::taken);
     tx.reset();
     for (const auto& [fd, file] : own) {
       struct stat at, ours;

@@ -22,15 +22,15 @@ namespace wire_kinds_ut {
 namespace {
 
 void a_cable_has_two_ends_and_may_be_plugged_again() {
-  auto a = make_wire("cable:c"), b = make_wire("cable:c");
+  auto a = wire::make_wire("cable:c"), b = wire::make_wire("cable:c");
   CU_ASSERT(a.ok());
   CU_ASSERT(b.ok());
-  CU_ASSERT(!make_wire("cable:c").ok());
-  EQUAL(make_wire("cable:c").error().code, EBUSY);
+  CU_ASSERT(!wire::make_wire("cable:c").ok());
+  EQUAL(wire::make_wire("cable:c").error().code, EBUSY);
   (*a)->send(make_frame({}));
   b->reset();
-  EQUAL((*a)->send(make_frame({})), Wire::Sent::taken);
-  b = make_wire("cable:c");
+  EQUAL((*a)->send(make_frame({})), wire::Wire::Sent::taken);
+  b = wire::make_wire("cable:c");
   CU_ASSERT(b.ok() && (*b)->peek().empty());
   (*a)->send(make_frame({}));
   CU_ASSERT(!(*b)->peek().empty());
@@ -39,7 +39,7 @@ void a_cable_has_two_ends_and_may_be_plugged_again() {
 // Frames of all lengths in a cable that is full most of the time: nothing is put over what is still
 // to be read, wherever in the ring it lies.
 void a_full_cable_loses_nothing() {
-  auto a = make_wire("cable:full"), b = make_wire("cable:full");
+  auto a = wire::make_wire("cable:full"), b = wire::make_wire("cable:full");
   CU_ASSERT_FATAL(a.ok());
   CU_ASSERT_FATAL(b.ok());
   auto numbered = [](std::size_t i) {
@@ -51,7 +51,7 @@ void a_full_cable_loses_nothing() {
   std::size_t sent = 0, came = 0;
   bool all_same = true;
   for (constexpr std::size_t many = 20'000; came < many && all_same; (*b)->drop()) {
-    while (sent < many && (*a)->send(numbered(sent)) == Wire::Sent::taken) sent++;
+    while (sent < many && (*a)->send(numbered(sent)) == wire::Wire::Sent::taken) sent++;
     all_same = same((*b)->peek(), numbered(came++));
   }
   CU_ASSERT(all_same);
@@ -60,13 +60,13 @@ void a_full_cable_loses_nothing() {
 
 // The first word of who sends to nobody comes with his next frame.
 void a_late_neighbour_misses_no_frame() {
-  auto a = make_wire("udp:127.0.0.1:47921:127.0.0.1:47922");
+  auto a = wire::make_wire("udp:127.0.0.1:47921:127.0.0.1:47922");
   CU_ASSERT_FATAL(a.ok());
-  EQUAL((*a)->send(make_frame({.payload = 9})), Wire::Sent::taken);
-  auto b = make_wire("udp:127.0.0.1:47922:127.0.0.1:47921");
+  EQUAL((*a)->send(make_frame({.payload = 9})), wire::Wire::Sent::taken);
+  auto b = wire::make_wire("udp:127.0.0.1:47922:127.0.0.1:47921");
   CU_ASSERT_FATAL(b.ok());
   const Bytes heard = make_frame({.payload = 7});
-  EQUAL((*a)->send(heard), Wire::Sent::taken);
+  EQUAL((*a)->send(heard), wire::Wire::Sent::taken);
   EQUAL((*a)->counters().tx_lost, 0);
   for (int i = 0; i < 10'000 && (*b)->peek().empty(); i++) usleep(1000);
   CU_ASSERT(same((*b)->peek(), heard));
@@ -75,10 +75,10 @@ void a_late_neighbour_misses_no_frame() {
 // What comes back for each frame that nobody hears is read: it takes no room of what comes, and
 // does not wake a thread for ever.
 void news_of_an_absent_neighbour_do_not_pile_up() {
-  auto a = make_wire("udp:127.0.0.1:47935:127.0.0.1:47936");
+  auto a = wire::make_wire("udp:127.0.0.1:47935:127.0.0.1:47936");
   CU_ASSERT_FATAL(a.ok());
   for (int i = 0; i < 300; i++) {
-    EQUAL((*a)->send(make_frame({.payload = 9})), Wire::Sent::taken);
+    EQUAL((*a)->send(make_frame({.payload = 9})), wire::Wire::Sent::taken);
     CU_ASSERT((*a)->peek().empty());
   }
   pollfd p{(*a)->fd(), POLLIN, 0};
@@ -94,8 +94,8 @@ void news_of_an_absent_neighbour_do_not_pile_up() {
 // Frames of one length in a row are one message to the kernel; whatever it does with them, the
 // neighbour gets what was sent.
 void rows_of_frames_come_as_they_were() {
-  auto a = make_wire("udp:127.0.0.1:47931:127.0.0.1:47932");
-  auto b = make_wire("udp:127.0.0.1:47932:127.0.0.1:47931");
+  auto a = wire::make_wire("udp:127.0.0.1:47931:127.0.0.1:47932");
+  auto b = wire::make_wire("udp:127.0.0.1:47932:127.0.0.1:47931");
   CU_ASSERT_FATAL(a.ok());
   CU_ASSERT_FATAL(b.ok());
   auto numbered = [](std::size_t i) {
@@ -106,7 +106,7 @@ void rows_of_frames_come_as_they_were() {
   };
   (*a)->cork(true);
   std::size_t sent = 0, came = 0;
-  for (; sent < 100; sent++) EQUAL((*a)->send(numbered(sent)), Wire::Sent::taken);
+  for (; sent < 100; sent++) EQUAL((*a)->send(numbered(sent)), wire::Wire::Sent::taken);
   CU_ASSERT((*a)->flush());
   for (int i = 0; came < sent && i < 1000; i++) {
     for (; !(*b)->peek().empty(); (*b)->drop()) CU_ASSERT(same((*b)->peek(), numbered(came++)));
@@ -127,12 +127,12 @@ sockaddr_un address_of(const std::string& name) {
 void what_is_no_frame_is_counted_and_passed_over() {
   const Folder f;
   const std::string one = f.name + "/x", two = f.name + "/y";
-  auto wire = make_wire("dgram:" + one + ":" + two);
+  auto wire = wire::make_wire("dgram:" + one + ":" + two);
   CU_ASSERT_FATAL(wire.ok());
   const sockaddr_un us = address_of(one), them = address_of(two);
   int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
   EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&them), sizeof(them)), 0);
-  const std::size_t longest = max_frame((*wire)->mtu());
+  const std::size_t longest = wire::max_frame((*wire)->mtu());
   for (std::size_t bytes : {std::size_t{0}, std::size_t{13}, longest + 1, longest + 9, longest}) {
     const Bytes sent(bytes, static_cast<std::byte>(bytes));
     EQUAL(::sendto(fd, sent.data(), sent.size(), 0, reinterpret_cast<const sockaddr*>(&us),
@@ -158,26 +158,26 @@ void leave_a_socket(const std::string& name) {
 void a_pair_of_sockets_belongs_to_two() {
   const Folder f;
   const std::string one = f.name + "/a", two = f.name + "/b", to = "dgram:";
-  auto a = make_wire(to + one + ":" + two);
+  auto a = wire::make_wire(to + one + ":" + two);
   CU_ASSERT_FATAL(a.ok());
-  EQUAL((*a)->send(make_frame({})), Wire::Sent::taken);  // nobody there yet
-  CU_ASSERT(!make_wire(to + one + ":" + two).ok());      // it lives
-  auto stranger = make_wire(to + f.name + "/c:" + one);
-  auto b = make_wire(to + two + ":" + one);
+  EQUAL((*a)->send(make_frame({})), wire::Wire::Sent::taken);  // nobody there yet
+  CU_ASSERT(!wire::make_wire(to + one + ":" + two).ok());      // it lives
+  auto stranger = wire::make_wire(to + f.name + "/c:" + one);
+  auto b = wire::make_wire(to + two + ":" + one);
   CU_ASSERT_FATAL(stranger.ok());
   CU_ASSERT_FATAL(b.ok());
   Bytes heard = make_frame({.payload = 7});
-  EQUAL((*stranger)->send(make_frame({.payload = 9})), Wire::Sent::taken);
-  EQUAL((*b)->send(heard), Wire::Sent::taken);
+  EQUAL((*stranger)->send(make_frame({.payload = 9})), wire::Wire::Sent::taken);
+  EQUAL((*b)->send(heard), wire::Wire::Sent::taken);
   CU_ASSERT(same((*a)->peek(), heard));
   EQUAL((*a)->counters().rx_malformed, 1);
   a->reset();
   CU_ASSERT(!std::filesystem::exists(one));
-  EQUAL((*b)->send(heard), Wire::Sent::taken);
+  EQUAL((*b)->send(heard), wire::Wire::Sent::taken);
   leave_a_socket(one);
-  CU_ASSERT(make_wire(to + one + ":" + two).ok());
+  CU_ASSERT(wire::make_wire(to + one + ":" + two).ok());
   CU_ASSERT(command("echo mine > " + one));
-  CU_ASSERT(!make_wire(to + one + ":" + two).ok());
+  CU_ASSERT(!wire::make_wire(to + one + ":" + two).ok());
   CU_ASSERT(std::filesystem::is_regular_file(one));
 }
 
@@ -224,11 +224,11 @@ constexpr const char* no_wires[] = {"",
 void specs_that_are_no_wire_are_refused_with_a_sentence() {
   for (const char* bad : no_wires) {
     std::string why;
-    CU_ASSERT(!make_wire(bad, &why).ok());
+    CU_ASSERT(!wire::make_wire(bad, &why).ok());
     CU_ASSERT(why.find(std::string("'") + bad + "'") != std::string::npos);
     // What a wire is, is told of a spec that is none; else only why this one cannot be had.
-    EQUAL(why.find("cable:NAME") != std::string::npos, !check_wire_spec(bad).ok());
-    CU_ASSERT(!check_wire_spec(bad).ok() || why.size() < 160);
+    EQUAL(why.find("cable:NAME") != std::string::npos, !wire::check_wire_spec(bad).ok());
+    CU_ASSERT(!wire::check_wire_spec(bad).ok() || why.size() < 160);
   }
 }
 

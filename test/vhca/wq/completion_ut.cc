@@ -47,7 +47,7 @@ struct Bench {
 constexpr auto fine = Syndrome::none, bad_key = Syndrome::remote_access, flush = Syndrome::wr_flush;
 
 void good_requests_complete_in_two_modes() {
-  for (LintMode lint : {LintMode::off, LintMode::warn}) {
+  for (lint::LintMode lint : {lint::LintMode::off, lint::LintMode::warn}) {
     Bench t({.lint = lint});
     uint16_t at = 0;
     for (uint8_t mode : modes) {
@@ -107,7 +107,7 @@ void an_unreliable_queue_tells_again_after_sqe() {
     EQUAL(rig.state(rig.a), QpState::sqe);
     QpAttr attr;
     attr.state = QpState::rts;
-    EQUAL(modify_qp(*rig.hca, rig.a.qpn, attr, qp_mask::state), 0);
+    EQUAL(hca::modify_qp(*rig.hca, rig.a.qpn, attr, qp_mask::state), 0);
   }
   EQUAL(rig.to_state(rig.a, QpState::err), 0);
   for (int i = 0; i < 3; i++) rig.a.put(bad);
@@ -121,7 +121,7 @@ void an_unreliable_queue_tells_again_after_sqe() {
 void a_small_queue_holds_a_long_series() {
   RigShape shape;
   shape.cq_entries = 4;
-  shape.lint = LintMode::off;
+  shape.lint = lint::LintMode::off;
   Bench t(shape);
   for (int i = 0; i < 60; i++) t.rig.a.put(t.write(ce::first, i != 7));
   t.rig.a.put(t.write(ce::always));
@@ -132,7 +132,7 @@ void a_small_queue_holds_a_long_series() {
 }
 
 void an_entry_brings_an_event_unasked() {
-  for (LintMode lint : {LintMode::off, LintMode::warn}) {
+  for (lint::LintMode lint : {lint::LintMode::off, lint::LintMode::warn}) {
     Bench t({.lint = lint});
     Events& e = t.rig.events;
     t.post({t.write(ce::event)});

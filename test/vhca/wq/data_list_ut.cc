@@ -34,27 +34,27 @@ void pointers_and_inline_data_come_in_turn() {
   add(body, prm::inline_flag | 13, 0, 0);
   body.resize(body.size() + 16);
   add(body, 0, 8, 0x2000);
-  DataList list;
-  CU_ASSERT_FATAL(decode_data(body, 0, list));
+  wq::DataList list;
+  CU_ASSERT_FATAL(wq::decode_data(body, 0, list));
   EQUAL(list.count, 3);
   EQUAL(list.total, 100 + 13 + (uint64_t{1} << 31));  // PRM: a byte count of zero is 2^31
   EQUAL(list.segments[0].addr, 0x1000);
   EQUAL(list.segments[1].addr, reinterpret_cast<uint64_t>(body.data() + 16 + 4));
   EQUAL(list.segments[1].bytes, 13);
   EQUAL(list.segments[2].addr, 0x2000);
-  CU_ASSERT_FATAL(decode_data(body, 48, list));
+  CU_ASSERT_FATAL(wq::decode_data(body, 48, list));
   EQUAL(list.count, 1);
 }
 
 void a_list_holds_what_it_has_room_for() {
-  DataList list;
+  wq::DataList list;
   Body body;
   for (std::size_t n = 0; n < list.segments.size(); n++) add(body, 1, 7, 0x1000 + n);
-  CU_ASSERT_FATAL(decode_data(body, 0, list));
+  CU_ASSERT_FATAL(wq::decode_data(body, 0, list));
   EQUAL(list.count, list.segments.size());
   EQUAL(list.segments.back().addr, 0x1000 + list.segments.size() - 1);
   add(body, 1, 7, 0x1000);
-  EQUAL(decode_data(body, 0, list), false);
+  EQUAL(wq::decode_data(body, 0, list), false);
 }
 
 // Each length that the field has, in bodies that are long enough and an octoword shorter.
@@ -66,13 +66,13 @@ void inline_data_end_with_their_body() {
       add(body, prm::inline_flag | bytes, 0, 0);
       body.resize(given * 16);
       if (given > octowords) std::memset(body.data() + octowords * 16, 0, 16);
-      DataList list;
-      CU_ASSERT_FATAL(decode_data(body, 0, list));
+      wq::DataList list;
+      CU_ASSERT_FATAL(wq::decode_data(body, 0, list));
       EQUAL_FATAL(list.segments[0].bytes, bytes);
       EQUAL_FATAL(list.count, given - octowords + 1);
       if (octowords > 1) {
         body.resize((octowords - 1) * 16);
-        EQUAL_FATAL(decode_data(body, 0, list), false);
+        EQUAL_FATAL(wq::decode_data(body, 0, list), false);
       }
     }
   }
@@ -81,8 +81,8 @@ void inline_data_end_with_their_body() {
 void a_part_of_a_segment_is_none() {
   for (std::size_t bytes = 1; bytes < 16; bytes++) {
     Body body(bytes);
-    DataList list;
-    EQUAL(decode_data(body, 0, list), false);
+    wq::DataList list;
+    EQUAL(wq::decode_data(body, 0, list), false);
   }
 }
 

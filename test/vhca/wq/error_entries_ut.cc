@@ -14,9 +14,9 @@ namespace {
 
 struct Bench {
   Bench() : keys(rig.reg(memory, rw_access)), read_only(rig.reg(memory, access::remote_read)) {
-    const MrSpec other{*alloc_pd(*rig.hca), memory.va(), memory.size(), Iova{memory.at(0)},
+    const MrSpec other{*hca::alloc_pd(*rig.hca), memory.va(), memory.size(), Iova{memory.at(0)},
                        rw_access};
-    foreign = *reg_mr(*rig.hca, other);
+    foreign = *hca::reg_mr(*rig.hca, other);
   }
   // A request with memory of `key`; a remote address where the opcode has one.
   Wqe from(Opcode op, uint32_t key, uint64_t at = 0, uint32_t bytes = 64) {
