@@ -25,6 +25,7 @@
 #include "vhca/wire/packet.hh"
 #include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
+#include "vhca/wq/recv.hh"
 
 namespace kilim::vhca::ethernet {
 
@@ -79,15 +80,44 @@ namespace {
 
 bool is_plain(const EthState& eth) noexcept {
   const wq::EngineContext& c = *eth.context;
-  return !c.journal->on() && c.observer == nullptr && !c.profile->flow_control && !c.dead;
+  return !c.profile->flow_control && !c.dead;
 }
+
+// Who is told of each frame, which goes alone then: the linter, of the receive WQE, and the
+// journal.
+struct Observed {
+  EthState& eth;
+  uint32_t port;
+  bool on;
+
+  Observed(EthState& state, uint32_t number) noexcept
+      : eth(state),
+        port(number),
+        on(state.context->journal->on() || state.context->observer != nullptr) {}
+  // The receive WQE as it lies there; false: the linter objects, which the general way finds out
+  // again.
+  [[nodiscard]] bool look(const wq::Qp& qp) const noexcept {
+    return wq::look_at_recv(*eth.context, qp, eth.recv) == wq::RecvTake::ok;
+  }
+  // The frame went into it. As rx.cc tells it.
+  void tell(const wq::Qp& qp, std::size_t bytes) const noexcept {
+    Journal& journal = *eth.context->journal;
+    const wq::RecvWqe& wqe = eth.recv;
+    const auto count = static_cast<uint32_t>(bytes);
+    journal.recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
+    journal.translated(wqe.count > 0 ? wqe.segments[0].key : 0, 1, bytes);
+    journal.cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(prm::CqeOpcode::resp_send), wqe.index,
+                count);
+    journal.frame_in(port, count);
+  }
+};
 
 // Frames of a row that were taken, and their bytes.
 struct Taken {
   uint64_t frames = 0, bytes = 0;
 };
 
-void account_received(const EthState& eth, EthPort& port, wire::WireCounters& wire,
+void account_received(const Observed& observed, EthPort& port, wire::WireCounters& wire,
                       const Taken& row) noexcept {
   if (row.frames == 0) return;
   port.paused = false;
@@ -95,7 +125,8 @@ void account_received(const EthState& eth, EthPort& port, wire::WireCounters& wi
   port.counters.rx_bytes += row.bytes;
   wire.rx_frames += row.frames;
   wire.rx_bytes += row.bytes;
-  eth.context->journal->plain_received(row.frames);
+  if (!observed.on) [[likely]]
+    observed.eth.context->journal->plain_received(row.frames);
 }
 
 // Where the frame before went, and what it was like.
@@ -229,22 +260,51 @@ Taken take_row(EthPort& port, wire::FrameRing::Reader& in, Row& row, std::size_t
   return all;
 }
 
+// Takes each frame as if it were the first of a row: the linter looks at the receive WQE in the
+// queue, which knows what was taken before.
+[[gnu::cold, gnu::noinline]] Taken take_observed(EthPort& port, wire::FrameRing::Reader& in,
+                                                 Row& row, const Observed& observed,
+                                                 std::size_t budget) noexcept {
+  Taken all;
+  while (all.frames < budget) {
+    Before b{.by_kind = port.steering.reach() == Reach::kind};
+    const std::span<const std::byte> frame = in.front();
+    if (frame.size() < wire::ether_header_bytes || !learn(port, frame, b, all.frames)) break;
+    const FrameWords words = describe(frame, b);
+    Taking* t = queue_for(row, b, frame, words);
+    if (t == nullptr) break;
+    const wq::Qp& qp = *t->qp;
+    if (!observed.look(qp) || !take(row.context, *t, frame, words)) break;
+    settle(row);
+    observed.tell(qp, frame.size());
+    all.frames++;
+    all.bytes += frame.size();
+    in.pop(frame.size());
+  }
+  settle(row);  // of a queue whose WQE was looked at and left
+  return all;
+}
+
 }  // namespace
 
 std::size_t eth_receive_plain(EthState& eth, uint32_t number, std::size_t budget) noexcept {
   EthPort& port = eth.ports[number - 1];
   if (!is_plain(eth) || port.wire->is_recording()) return 0;
   const wire::RingEnd wire = port.wire->in_ring();
+  const Observed observed(eth, number);
   if (wire.ring == nullptr) return 0;
   wire::FrameRing::Reader in(*wire.ring);
   if (in.front().empty()) return 0;
   Row row(*eth.context);
   const uint64_t mark = in.mark();
-  const Taken all = take_row(port, in, row, budget);
+  const Taken all = observed.on ? take_observed(port, in, row, observed, budget)
+                                : take_row(port, in, row, budget);
   if (port.counts_casts) [[unlikely]]
     in.each_since(mark, [&port](std::span<const std::byte> f) { port.rx_casts.add(f); });
+  if (wire::FrameCapture* capture = wire.account->capture; capture != nullptr) [[unlikely]]
+    in.each_since(mark, [=](std::span<const std::byte> f) { capture->add(f); });
   in.release();
-  account_received(eth, port, *wire.counters, all);
+  account_received(observed, port, *wire.account->counters, all);
   return all.frames;
 }
 

@@ -30,6 +30,8 @@ struct Engine {
   uint64_t work_since_clock = 0;  // in bytes, see below
   uint64_t fatal_at = 0;          // the adapter dies with this send request; 0: never
   bool executing = true;          // false: send requests complete and nothing else happens
+  bool straight = true;           // false: all requests take the general way, for comparisons
+  bool observed = false;          // the plain requests under way are told one by one (observed.hh)
 };
 
 // Whether a `--fault fatal@N` is due: N send requests have been taken up.
@@ -38,7 +40,7 @@ inline bool due_to_die(const Engine& e) noexcept {
          e.context.journal->count(Journal::Kind::wqe) >= e.fatal_at;
 }
 
-// Whether a fault may strike the next send request: it is not plain then (plain.hh).
+// Whether a fault is to strike a send request: they are counted one by one until then.
 inline bool awaits_fault(const Engine& e) noexcept {
   return (e.fatal_at | e.context.failing.next) != 0;
 }

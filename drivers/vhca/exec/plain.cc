@@ -12,6 +12,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/doorbell.hh"
 #include "vhca/core/journal.hh"
+#include "vhca/exec/observed.hh"
 #include "vhca/exec/opcodes.hh"
 #include "vhca/exec/plain_entries.hh"
 #include "vhca/exec/plain_frames.hh"
@@ -51,8 +52,7 @@ constexpr Kind plain_read = {Opcode::rdma_read, prm::mkey::local_write, prm::mke
 bool may_run(const Engine& e, const wq::Qp& qp) noexcept {
   const bool connected = qp.type == QpType::rc || qp.type == QpType::uc;
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
-  return e.executing && !awaits_fault(e) && !e.context.journal->on() && connected && !qp.rc &&
-         qp.state == QpState::rts && qp.watched == nullptr && fresh &&
+  return e.executing && e.straight && connected && !qp.rc && qp.state == QpState::rts && fresh &&
          completes_plainly(*qp.send_cq) && !filters_rdma(e);
 }
 
@@ -224,6 +224,8 @@ template <const Kind& kind>
   const std::size_t done = (run.at - ring) / wqebb_bytes;
   const auto last = static_cast<uint16_t>(qp.sq.ci + done - 1);
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + done);
+  if (e.observed && done != 0) [[unlikely]]
+    tell_moved(e, qp, 2 + run.pieces);
   bool event = false;
   if (mode >= prm::ctrl::cq_update && !gone) {
     wq::take_posted_nops(e.context, qp);
@@ -232,7 +234,10 @@ template <const Kind& kind>
   }
   wq::Cq& cq = *qp.send_cq;
   cq.producer = (cq.producer + entries.given()) & prm::arm::index_mask;
-  e.context.journal->plain(done, 2 * done + run.pieces, entries.given());
+  if (!e.observed) [[likely]]
+    e.context.journal->plain(done, 2 * done + run.pieces, entries.given());
+  else if (entries.given() != 0)
+    tell_completed(e, qp, bytes);
   e.work_since_clock += done * plain_work;
   if (event) wq::raise_event(e.context, cq);
   // The general way finds out what to do about it.
@@ -277,9 +282,13 @@ std::size_t run_plain_reads(Engine& e, wq::Qp& qp, std::size_t budget) noexcept 
 std::size_t run_plain(Engine& e, wq::Qp& qp, std::size_t budget) noexcept {
   if (qp.type == QpType::raw_packet) return run_plain_frames(e, qp, budget);
   if (!may_run(e, qp)) return 0;
+  e.observed = is_observed(e, qp);
   std::size_t done = 0;
   for (std::size_t n = 1; n != 0 && done < budget && qp.sq.ci != qp.sq.pi; done += n) {
-    n = run_next(e, qp, budget - done);
+    std::size_t most = budget - done;
+    if (e.observed) [[unlikely]]
+      most = observe(e, qp) ? 1 : 0;
+    n = most != 0 ? run_next(e, qp, most) : 0;
     // What may_run() asked is still so, unless a completion could not be given.
     if (qp.state != QpState::rts || e.work_since_clock >= clock_work) return done + n;
   }

@@ -9,6 +9,7 @@
 #include "kilim/prm/data_seg.hh"
 #include "kilim/prm/opcode.hh"
 #include "vhca/core/journal.hh"
+#include "vhca/exec/observed.hh"
 #include "vhca/exec/plain.hh"
 #include "vhca/exec/plain_steps.hh"
 #include "vhca/tpt/pinned_copy.hh"
@@ -114,12 +115,17 @@ std::size_t run_atomics(Engine& e, wq::Qp& qp, std::size_t budget, prm::Opcode o
     }
     done++;
     last = qp.sq.ci++;
+    if (e.observed) [[unlikely]]
+      tell_moved(e, qp, 2);
     if (!prm::ctrl::completes(w.ctrl.fm_ce_se)) continue;
     if (wq::take_posted_nops(e.context, qp)) most = 0;  // what is posted is counted anew
     lost = !entry.give(last, word_bytes);
     completions += lost ? 0 : 1;
   }
-  e.context.journal->plain(done, 2 * done, completions);
+  if (!e.observed) [[likely]]
+    e.context.journal->plain(done, 2 * done, completions);
+  else if (completions != 0)
+    tell_completed(e, qp, word_bytes);
   e.work_since_clock += (done + failed) * plain_work;
   if (lost && !wq::complete_send(e.context, qp, {static_cast<uint8_t>(opcode), last, word_bytes}))
     wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");

@@ -11,6 +11,7 @@
 #include "kilim/prm/eth_seg.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/frame_out.hh"
+#include "vhca/exec/observed.hh"
 #include "vhca/exec/plain_frame_rows.hh"
 #include "vhca/exec/plain_sending.hh"
 #include "vhca/memory/dma.hh"
@@ -28,9 +29,8 @@ bool sends_plainly(const Engine& e, const wq::Qp& qp) noexcept {
   const bool fresh = !qp.retrying && qp.stalls == 0 && qp.timeouts == 0;
   // As eth_loop_back() and eth_leave() ask.
   const bool alone = e.eth.clients < 2 && e.eth.own_queues == 0 && e.eth.egress_rules == 0;
-  return e.executing && !awaits_fault(e) && e.context.profile->min_inline == 0 &&
-         !e.context.journal->on() && qp.state == QpState::rts && qp.watched == nullptr && fresh &&
-         alone && !qp.draining && !qp.send_cq->error;
+  return e.executing && e.straight && e.context.profile->min_inline == 0 &&
+         qp.state == QpState::rts && fresh && alone && !qp.draining && !qp.send_cq->error;
 }
 
 void recall_key(const Engine& e, tpt::KeyMemos& m) noexcept {
@@ -170,22 +170,25 @@ bool put_segments(Sending& s, uint64_t wqe, uint32_t ds, ethernet::EthAsk ask) n
 }
 
 // The taker sees what was kept. Before that all of it is in the ring.
-void show(Sending& s, ethernet::EthPort& port) noexcept {
+void show(Sending& s, ethernet::EthPort& port, wire::FrameCapture* capture) noexcept {
   if (port.counts_casts) [[unlikely]]
     s.out.each_since(s.shown, [&port](std::span<const std::byte> f) { port.tx_casts.add(f); });
+  if (capture != nullptr) [[unlikely]]
+    s.out.each_since(s.shown, [=](std::span<const std::byte> f) { capture->add(f); });
   s.shown = s.out.mark();
   s.out.show();
 }
 
-void account(Sending& s, ethernet::EthPort& to, wire::WireCounters& wire) noexcept {
+void account(Sending& s, ethernet::EthPort& to, const wire::RingAccount& wire) noexcept {
   if (s.count.requests == 0) return;
-  show(s, to);
-  wire.tx_frames += s.count.frames;
-  wire.tx_bytes += s.bytes;
+  show(s, to, wire.capture);
+  wire.counters->tx_frames += s.count.frames;
+  wire.counters->tx_bytes += s.bytes;
   PortCounters& port = to.counters;
   port.tx_packets += s.count.frames;
   port.tx_bytes += s.bytes;
-  s.e.context.journal->plain_sent(s.count);
+  if (!s.e.observed) [[likely]]
+    s.e.context.journal->plain_sent(s.count);
   s.e.work_since_clock += s.count.frames * plain_work;
 }
 
@@ -198,23 +201,32 @@ std::size_t run_plain_frames(Engine& e, wq::Qp& qp, std::size_t budget) noexcept
   if (wire.ring == nullptr) return 0;
   recall_key(e, qp.memos);
   Sending s(e, qp, *wire.ring);
+  e.observed = is_observed(e, qp);
+  if (e.observed) [[unlikely]] {
+    if (!observe(e, qp)) return 0;
+    budget = 1;
+  }
+  Said said{};
   bool told = true;
   uint64_t done = 0;
   while (told && done < budget && qp.sq.ci != qp.sq.pi) {
-    Said said;
     const uint32_t wqes = put_wqes(s, budget - done, said);
     if (wqes == 0) break;
     done += wqes;
     if (said.completes()) {
-      show(s, port);
+      show(s, port, wire.account->capture);
+      if (e.observed) [[unlikely]]
+        tell_frames(e, qp);
       wq::take_posted_nops(e.context, qp);
       told = wq::complete_send(e.context, qp, {said.opcode(), said.index});
     }
   }
+  if (e.observed && done != 0 && !said.completes()) [[unlikely]]
+    tell_frames(e, qp);
   s.count.requests = done;
   s.count.frames += done - s.shared;  // one each of the others
   s.count.pieces += done - s.shared;
-  account(s, port, *wire.counters);
+  account(s, port, *wire.account);
   if (!told) wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done;
 }

@@ -32,9 +32,13 @@ std::size_t run_key_change(Engine& e, wq::Qp& qp, Opcode opcode, ChangeKeys chan
   if (wq::decode_send(qp, wqe) != wq::Decode::ok || wqe.opcode != static_cast<uint8_t>(opcode))
     return 0;
   if (opcode == Opcode::umr && !is_plain_umr(wqe)) return 0;
-  if (!change(e.context, qp, wqe).ok()) return 0;
   e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   e.work_since_clock += plain_work;
+  // What is refused once is refused for ever: nobody waits for a key.
+  if (const Verdict o = change(e.context, qp, wqe); !o.ok()) {
+    wq::fail_send(e.context, qp, wqe, o);
+    return 1;
+  }
   qp.sq.ci = static_cast<uint16_t>(qp.sq.ci + wqe.wqebbs);
   if (!wqe.signaled()) return 1;
   wq::take_posted_nops(e.context, qp);

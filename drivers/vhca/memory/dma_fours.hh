@@ -40,7 +40,7 @@ struct FourSegments {
                "xorq %[first], %[other]\n\t"
                "orq %[other], %[differs]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
-               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               ".pushsection .text.kilim_dma_fixup, \"ax\", @progbits\n\t"
                "663: movl $1, %k[differs]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"
@@ -99,7 +99,7 @@ struct FourFrameWqes {
                "xorq %[first], %[other]\n\t"
                "orq %[other], %[differs]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
-               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               ".pushsection .text.kilim_dma_fixup, \"ax\", @progbits\n\t"
                "663: movl $1, %k[differs]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"

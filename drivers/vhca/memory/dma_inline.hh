@@ -15,7 +15,9 @@
 // 661 and 662: begin and end of a guarded move, which the table's entry names.
 // Opens with a nop: no jump may end at an instruction that touches memory (dma_x86.S).
 #define KILIM_DMA_OPEN "661: nop\n\t"
-// After a fault goes on at `where`.
+// After a fault goes on at `where`. What a site does then stands in a section of its own: in the
+// compiler's
+// (.text.unlikely) it would lie in the middle of a cold function, which would run into it.
 #define KILIM_DMA_CLOSE(where)                         \
   "662:\n\t"                                           \
   ".pushsection kilim_dma_sites, \"a\", @progbits\n\t" \
@@ -47,7 +49,7 @@ struct CtrlWords {
                "movq (%[from]), %[head]\n\t"
                "movl 8(%[from]), %[flags]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
-               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               ".pushsection .text.kilim_dma_fixup, \"ax\", @progbits\n\t"
                "663: xorl %k[head], %k[head]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"
@@ -71,7 +73,7 @@ struct PlainWords {
                "movq 32(%[from]), %[length_and_key]\n\t"
                "movq 40(%[from]), %[local]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
-               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               ".pushsection .text.kilim_dma_fixup, \"ax\", @progbits\n\t"
                "663: xorl %k[length_and_key], %k[length_and_key]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"
@@ -147,7 +149,7 @@ struct SegmentWords {
                "movq (%[from]), %[length_and_key]\n\t"
                "movq 8(%[from]), %[address]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
-               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               ".pushsection .text.kilim_dma_fixup, \"ax\", @progbits\n\t"
                "663: xorl %k[length_and_key], %k[length_and_key]\n\t"
                "xorl %k[address], %k[address]\n\t"
                "jmp 664b\n\t"
@@ -177,7 +179,7 @@ struct FrameWqeWords {
                "movq 32(%[from]), %[length_and_key]\n\t"
                "movq 40(%[from]), %[local]\n\t" KILIM_DMA_CLOSE("663f")
                "664:\n\t"
-               ".pushsection .text.unlikely, \"ax\", @progbits\n\t"
+               ".pushsection .text.kilim_dma_fixup, \"ax\", @progbits\n\t"
                "663: xorl %k[head], %k[head]\n\t"
                "jmp 664b\n\t"
                ".popsection\n\t"

@@ -173,7 +173,7 @@ Wire::Sent Cable::send(std::span<const std::byte> frame) noexcept {
 RingEnd Cable::out_ring() noexcept {
   // With nobody at the other end frames are lost, which send() knows how to do.
   if (!line_->held[1 - end_].load(std::memory_order_acquire)) return {};
-  return {&line_->to[1 - end_], &counters_};
+  return {&line_->to[1 - end_], &account_};
 }
 
 RingEnd Cable::in_ring() noexcept {
@@ -181,7 +181,7 @@ RingEnd Cable::in_ring() noexcept {
     armed_ = false;
     in().disarm();
   }
-  return {&in(), &counters_};
+  return {&in(), &account_};
 }
 
 std::span<const std::byte> Cable::peek() noexcept {

@@ -43,6 +43,7 @@ class Cable final : public Wire {
   unsigned end_;  // 0 or 1
   mutable bool armed_ = false;
   WireCounters counters_;
+  const RingAccount account_{&counters_, nullptr};
 };
 
 }  // namespace kilim::vhca::wire

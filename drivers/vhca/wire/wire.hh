@@ -35,11 +35,27 @@ struct WireCounters {
 class FrameRing;    // wire/frame_ring.hh
 class KernelRules;  // wire/kernel_rules.hh
 
+// Who keeps a copy of each frame of a wire.
+class FrameCapture {
+ public:
+  virtual void add(std::span<const std::byte> frame) noexcept = 0;
+
+ protected:
+  ~FrameCapture() = default;
+};
+
+// What is to be kept of frames that pass by a ring.
+struct RingAccount {
+  WireCounters* counters = nullptr;
+  FrameCapture* capture = nullptr;  // is given each frame; null: nobody
+};
+
 // One direction of a wire that is a ring in memory, for who moves many frames at once: frames are
-// written or read in place, and the wire's counters are the caller's to add to.
+// written or read in place, and the account is the caller's to keep. Two words, so that a call
+// returns them in registers.
 struct RingEnd {
   FrameRing* ring = nullptr;  // null: send(), peek() and drop() are the only way
-  WireCounters* counters = nullptr;
+  const RingAccount* account = nullptr;
 };
 
 class Wire {

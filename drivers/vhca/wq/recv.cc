@@ -104,8 +104,12 @@ RecvTake peek_shared(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcep
 
 }  // namespace
 
+RecvTake look_at_recv(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
+  return qp.srq != nullptr ? peek_shared(context, qp, wqe) : peek_own(context, qp, wqe);
+}
+
 RecvTake peek_recv(EngineContext& context, const Qp& qp, RecvWqe& wqe) noexcept {
-  RecvTake take = qp.srq != nullptr ? peek_shared(context, qp, wqe) : peek_own(context, qp, wqe);
+  const RecvTake take = look_at_recv(context, qp, wqe);
   if (take == RecvTake::ok)
     context.journal->recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
   return take;

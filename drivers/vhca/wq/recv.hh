@@ -20,6 +20,8 @@ enum class RecvTake : uint8_t { ok, empty, fault, refused };
 // Reads the next receive WQE and leaves it on the ring; `fault`: ring or record memory is gone (the
 // caller raises QP_FATAL and takes the queue to error).
 RecvTake peek_recv(EngineContext&, const Qp&, RecvWqe&) noexcept;
+// Does so without a word to the journal: whoever asks may let the WQE be.
+RecvTake look_at_recv(EngineContext&, const Qp&, RecvWqe&) noexcept;
 // The peeked WQE is used up.
 void consume_recv(EngineContext&, Qp&) noexcept;
 // One that has left its ring, as it still lies there. False: it cannot be read.

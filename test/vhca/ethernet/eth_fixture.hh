@@ -60,6 +60,13 @@ inline Va va(const void* p) {
   return Va{reinterpret_cast<uint64_t>(p)};
 }
 
+// Who observes an adapter.
+struct RigObserver {
+  std::string tee{};  // behind the wire
+  Journal* journal = nullptr;
+  lint::LintMode lint = lint::LintMode::off;
+};
+
 class Rig {
  public:
   // `wire`: a spec instead of the cable whose other end is `far`.
@@ -74,7 +81,9 @@ class Rig {
     config.profile = *find_profile(profile);
     config.profile.flow_control = flow_control;
     config.wires.push_back(
-        *wire::make_wire(spec + (straight || !wire.empty() ? "" : "+fault:drop:0")));
+        *wire::make_wire(spec + (straight || !wire.empty() ? "" : "+fault:drop:0") + observer.tee));
+    config.journal = observer.journal;
+    config.lint = observer.lint;
     if (wire.empty()) far = *wire::make_wire(spec);
     hca = *hca::Hca::create(std::move(config));
     hca->lock.lock();
@@ -206,6 +215,7 @@ class Rig {
   // False: of adapters made from now on frames take the general way, past a decorator that changes
   // nothing.
   static inline bool straight = true;
+  static inline RigObserver observer;  // of those too
 
   std::byte* memory;
   std::byte* doorbell;

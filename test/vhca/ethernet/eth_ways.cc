@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Part of eth_ut. The straight way and the general one do the same: frames, memory, completions and
 // counters, for random traffic with everything in it that one of them may leave to the other.
+#include <array>
+#include <cstdlib>
+#include <fstream>
+
+#include <unistd.h>
+
 #include "eth_ways_fixture.hh"
 #include "vhca/ethernet/describe.hh"
 #include "vhca/wire/frame_ring.hh"
@@ -101,6 +107,68 @@ void both_ways_do_the_same() {
     CU_ASSERT(a.frames.size() > 100);
     CU_ASSERT(a.entries.size() > 100);
   }
+}
+
+// Frames of a capture file, behind its header of 24 bytes, and their bytes.
+struct Records {
+  uint64_t frames = 0, bytes = 0;
+};
+Records records_of(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(24);
+  Records all;
+  std::array<uint32_t, 4> head{};
+  while (file.read(reinterpret_cast<char*>(head.data()), sizeof(head))) {
+    all.frames++;
+    all.bytes += head[2];
+    file.seekg(head[2], std::ios::cur);
+  }
+  return all;
+}
+
+uint64_t lines_with(const char* path, const char* word) {
+  std::ifstream file(path);
+  uint64_t count = 0;
+  for (std::string line; std::getline(file, line);)
+    count += line.find(word) != std::string::npos ? 1 : 0;
+  return count;
+}
+
+// Whoever observes an adapter sees what passes, and changes nothing of it.
+void observers_change_nothing() {
+  char lines[] = "/tmp/kilim-eth-lines-XXXXXX", frames[] = "/tmp/kilim-eth-frames-XXXXXX";
+  for (char* path : {lines, frames}) {
+    const int fd = ::mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    ::close(fd);
+  }
+  for (unsigned seed = 11; seed <= 13; seed++) {
+    const Trace alone = run_traffic(true, seed);
+    {
+      Result<std::unique_ptr<Journal>> journal =
+          Journal::open(lines, Journal::Format::text, "vhca0");
+      CU_ASSERT_FATAL(journal.ok());
+      for (const RigObserver& o :
+           {RigObserver{.journal = journal->get()}, RigObserver{.lint = lint::LintMode::warn},
+            RigObserver{.tee = std::string("+tee:") + frames}}) {
+        Rig::observer = o;
+        const Trace observed = run_traffic(true, seed);
+        Rig::observer = {};
+        EQUAL(observed.counts, alone.counts);
+        CU_ASSERT(observed == alone);
+      }
+    }
+    // A line for each frame that left, and a record for each that passed either way.
+    const wire::WireCounters& w = alone.wire;
+    EQUAL(lines_with(lines, " frame_out "), w.tx_frames);
+    const Records seen = records_of(frames);
+    EQUAL(seen.frames, w.tx_frames + w.rx_frames);
+    EQUAL(seen.bytes, w.tx_bytes + w.rx_bytes);
+    CU_ASSERT(w.rx_frames > 100);
+    CU_ASSERT_FATAL(::truncate(lines, 0) == 0);
+  }
+  ::unlink(lines);
+  ::unlink(frames);
 }
 
 void ipv4_frames_are_described_as_all_are() {
@@ -282,6 +350,7 @@ void a_ring_of_frames_keeps_them_whole() {
 constexpr Case ways[] = {
     {"a ring of frames keeps them whole", a_ring_of_frames_keeps_them_whole},
     {"both ways do the same", both_ways_do_the_same},
+    {"observers change nothing", observers_change_nothing},
     {"common frames are described as all are", ipv4_frames_are_described_as_all_are},
     {"frames of one shape differ where it does not matter",
      frames_of_one_shape_differ_where_it_does_not_matter},

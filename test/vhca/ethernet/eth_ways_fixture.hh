@@ -69,7 +69,11 @@ inline Bytes any_like(Random& r, Bytes f) {
 struct Trace {
   std::vector<Bytes> frames, entries, received;
   std::vector<uint64_t> counts;
-  bool operator==(const Trace&) const = default;
+  wire::WireCounters wire{};
+  bool operator==(const Trace& o) const {
+    return frames == o.frames && entries == o.entries && received == o.received &&
+           counts == o.counts;
+  }
 };
 
 inline void note_entries(RawQueue& q, Trace& t) {
@@ -89,12 +93,15 @@ inline void note_entries(RawQueue& q, Trace& t) {
 inline void note_counts(const Rig& r, Trace& t) {
   const PortCounters p = eth_port_counters(r.hca->eth, 1);
   const wire::WireCounters& w = r.hca->eth.ports[0].wire->counters();
+  t.wire = w;
   const Journal& j = *r.hca->context.journal;
   t.counts = {p.rx_packets, p.rx_bytes, p.rx_no_rule, p.rx_out_of_buffer, p.rx_too_long,
               p.tx_packets, p.tx_bytes, p.tx_drops,   w.rx_frames,        w.rx_bytes,
               w.tx_frames,  w.tx_bytes, j.pieces()};
-  for (std::size_t i = 0; i < Journal::kinds; i++)
-    t.counts.push_back(j.count(static_cast<Journal::Kind>(i)));
+  for (std::size_t i = 0; i < Journal::kinds; i++) {
+    const auto kind = static_cast<Journal::Kind>(i);
+    if (kind != Journal::Kind::lint) t.counts.push_back(j.count(kind));  // findings differ
+  }
 }
 
 }  // namespace kilim::test

@@ -12,12 +12,19 @@ namespace kilim::vhca::test {
 
 inline constexpr uint32_t region_bytes = 16384;
 
-inline RigShape shape_of(uint64_t seed, uint64_t fatal_at) {
+// Who observes an adapter: nobody, a journal, or a fault that is to strike some day.
+struct Observer {
+  Journal* journal = nullptr;
+  uint64_t fatal_at = 0;
+};
+
+inline RigShape shape_of(uint64_t seed, const Observer& observer) {
   RigShape s;
   s.a.sq_wqebbs = 64;
   s.cq_entries = 64;
   s.seed = seed;
-  s.fatal_at = fatal_at;
+  s.fatal_at = observer.fatal_at;
+  s.journal = observer.journal;
   s.lint = lint::LintMode::off;
   s.order = {};
   return s;
@@ -37,11 +44,9 @@ struct Side {
   };
   static constexpr std::array<uint32_t, 3> capacities = {16, 16, 72};
 
-  Side(uint64_t seed, bool general)
-      : rig(shape_of(seed, general ? ~uint64_t{0} : 0)),
-        src(region_bytes),
-        dst(region_bytes),
-        lists(4096) {
+  Side(uint64_t seed, bool general, const Observer& observer = {})
+      : rig(shape_of(seed, observer)), src(region_bytes), dst(region_bytes), lists(4096) {
+    rig.hca->straight = !general;
     std::minstd_rand r(static_cast<unsigned>(seed));
     for (std::size_t i = 0; i < region_bytes; i++) src.data()[i] = static_cast<std::byte>(r());
     keys = {rig.reg(src, rw_access).lkey.value(), rig.reg(dst, rw_access).lkey.value(),
@@ -58,6 +63,7 @@ struct Side {
   }
   // How the requests of the last turn went.
   [[nodiscard]] uint64_t work() { return rig.hca->work_since_clock; }
+  [[nodiscard]] const Journal& journal() { return *rig.hca->context.journal; }
   [[nodiscard]] const tpt::Mkey& key(uint32_t place) { return *rig.hca->keys.at(keys[place] >> 8); }
   // Where a direct key's memory is; offsets are addresses of the others.
   [[nodiscard]] uint64_t address_of(uint32_t place, uint64_t offset) const {
@@ -99,5 +105,7 @@ void sends_and_atomics_go_the_straight_way();
 void the_straight_way_asks_what_the_general_way_asks();
 // Random requests and changes of keys, on an adapter that is kept from the straight way too.
 void both_ways_do_the_same();
+// Random requests, on adapters that are observed and on one that is not.
+void observers_change_nothing();
 
 }  // namespace kilim::vhca::test

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The same random requests on two adapters, one of which is kept from the straight way: data, UMRs
-// of every form, invalidations, by direct keys and by bound ones. Completions, states, counts, keys
-// and memory must be the same. Part of plain_ut.
+// Random requests, equal ones on several adapters, of which some are kept from the straight way and
+// some are observed: data, UMRs of every form, invalidations, by direct keys and by bound ones.
+// Completions, states, counts, keys and memory must be the same. Part of plain_ut.
+#include <cstdlib>
+#include <fstream>
+#include <span>
+#include <sstream>
+
+#include <unistd.h>
+
 #include "dice_fixture.hh"
 #include "ut.hh"
 
@@ -73,14 +80,6 @@ bool same(const std::optional<Completion>& x, const std::optional<Completion>& y
          x->rqpn == y->rqpn && x->index == y->index && x->solicited == y->solicited;
 }
 
-bool same_completions(TestCq& x, TestCq& y) {
-  for (;;) {
-    const std::optional<Completion> a = x.poll(), b = y.poll();
-    if (!same(a, b)) return false;
-    if (!a) return true;
-  }
-}
-
 bool same_counts(const Journal& x, const Journal& y) {
   bool equal = x.pieces() == y.pieces();
   for (std::size_t k = 0; k < Journal::kinds; k++)
@@ -111,9 +110,9 @@ uint32_t blocks_of(const Wqe& w) {
   return static_cast<uint32_t>(w.bytes.size() + 63) / 64;
 }
 
-// One request on both sides, with the receive that it needs: a wait would be a matter of time.
+// One request on all sides, with the receive that it needs: a wait would be a matter of time.
 // Returns how many basic blocks it takes.
-uint32_t post(std::array<Side*, 2> sides, Dice& dice) {
+uint32_t post(std::span<Side* const> sides, Dice& dice) {
   uint32_t blocks = 0;
   if (dice.one_in(4)) {
     const Dice before = dice;
@@ -136,24 +135,64 @@ uint32_t post(std::array<Side*, 2> sides, Dice& dice) {
   return blocks;
 }
 
-// A doorbell's worth on both.
-bool round(Side& plain, Side& general, Dice& dice) {
+// What is written to a completion queue, up to now.
+std::vector<std::optional<Completion>> completions_of(TestCq& cq) {
+  std::vector<std::optional<Completion>> all;
+  while (const std::optional<Completion> c = cq.poll()) all.push_back(c);
+  return all;
+}
+
+using Completions = std::array<std::vector<std::optional<Completion>>, 2>;
+
+bool same(const Completions& x, const Completions& y) {
+  for (std::size_t i = 0; i < x.size(); i++) {
+    if (x[i].size() != y[i].size()) return false;
+    for (std::size_t k = 0; k < x[i].size(); k++)
+      if (!same(x[i][k], y[i][k])) return false;
+  }
+  return true;
+}
+
+// A doorbell's worth on all, each beside the first.
+bool round(std::span<Side* const> sides, Dice& dice) {
   const uint32_t most = dice.below(15) + 1;
-  dice.learn(general);
-  for (uint32_t n = 0, blocks = 0; n < most && blocks <= 48; n++)
-    blocks += post({&plain, &general}, dice);
-  for (Side* s : {&plain, &general}) {
+  dice.learn(*sides.back());
+  for (uint32_t n = 0, blocks = 0; n < most && blocks <= 48; n++) blocks += post(sides, dice);
+  bool equal = true;
+  Side& first = *sides.front();
+  Completions wanted;
+  for (Side* s : sides) {
     s->rig.a.ring(s->rig.uar);
     (void)s->rig.hca->run();
+    const Completions came = {completions_of(s->rig.cq_a), completions_of(s->rig.cq_b)};
+    if (s == &first) wanted = came;
+    equal = equal && same(came, wanted) && same_counts(first.journal(), s->journal()) &&
+            same_memory(first, *s) && same_keys(first, *s);
+    for (auto qp : {&Rig::a, &Rig::b})
+      equal = equal && first.rig.state(first.rig.*qp) == s->rig.state(s->rig.*qp);
   }
-  bool equal = same_completions(plain.rig.cq_a, general.rig.cq_a) &&
-               same_completions(plain.rig.cq_b, general.rig.cq_b) &&
-               same_counts(plain.rig.journal, general.rig.journal) && same_memory(plain, general) &&
-               same_keys(plain, general);
-  for (auto qp : {&Rig::a, &Rig::b})
-    equal = equal && plain.rig.state(plain.rig.*qp) == general.rig.state(general.rig.*qp);
   return equal;
 }
+
+// A journal's lines, which are gone with it.
+struct Lines {
+  Lines() {
+    const int fd = ::mkstemp(path);
+    if (fd >= 0) ::close(fd);
+    Result<std::unique_ptr<Journal>> opened = Journal::open(path, Journal::Format::text, "vhca0");
+    if (opened) journal = std::move(*opened);
+  }
+  ~Lines() { ::unlink(path); }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  [[nodiscard]] std::string text() const {
+    std::stringstream all;
+    all << std::ifstream(path).rdbuf();
+    return all.str();
+  }
+  char path[32] = "/tmp/kilim-lines-XXXXXX";
+  std::unique_ptr<Journal> journal;
+};
 
 }  // namespace
 }  // namespace plain_random_ut
@@ -165,7 +204,7 @@ void both_ways_do_the_same() {
     Side plain(seed, false), general(seed, true);
     Dice dice(seed);
     for (unsigned i = 0; i < 1500; i++) {
-      CU_ASSERT_FATAL(plain_random_ut::round(plain, general, dice));
+      CU_ASSERT_FATAL(plain_random_ut::round(std::array{&plain, &general}, dice));
       straight += plain.work() < general.work() ? 1 : 0;
       if (plain.rig.state(plain.rig.a) == QpState::rts && !dice.one_in(8)) continue;
       refused++;
@@ -179,6 +218,34 @@ void both_ways_do_the_same() {
   CU_ASSERT(refused > 300);
   CU_ASSERT(changed > 3000);
   CU_ASSERT(invalidated > 100);
+}
+
+// A journal with a file has the lines of the general way, and requests go the straight way all the
+// same.
+void observers_change_nothing() {
+  unsigned straight = 0;
+  for (unsigned seed = 21; seed <= 23; seed++) {
+    const plain_random_ut::Lines told, general_told;
+    CU_ASSERT_FATAL(told.journal != nullptr);
+    CU_ASSERT_FATAL(general_told.journal != nullptr);
+    Side plain(seed, false), told_plain(seed, false, {.journal = told.journal.get()}),
+        mortal(seed, false, {.fatal_at = ~uint64_t{0}}),
+        general(seed, true, {.journal = general_told.journal.get()});
+    Dice dice(seed);
+    for (unsigned i = 0; i < 700; i++) {
+      CU_ASSERT_FATAL(
+          plain_random_ut::round(std::array{&plain, &told_plain, &mortal, &general}, dice));
+      straight += told_plain.work() == plain.work() && mortal.work() == plain.work() &&
+                          plain.work() < general.work()
+                      ? 1
+                      : 0;
+      if (plain.rig.state(plain.rig.a) == QpState::rts && !dice.one_in(8)) continue;
+      for (Side* s : {&plain, &told_plain, &mortal, &general}) begin_again(*s);
+    }
+    CU_ASSERT(told.text() == general_told.text());
+    CU_ASSERT(told.text().size() > 100'000);
+  }
+  CU_ASSERT(straight > 300);
 }
 
 }  // namespace kilim::vhca::test

@@ -265,6 +265,7 @@ constexpr kilim::test::Case cases[] = {
     {"the straight way asks what the general way asks",
      the_straight_way_asks_what_the_general_way_asks},
     {"both ways do the same", both_ways_do_the_same},
+    {"observers change nothing", observers_change_nothing},
     {"plain requests go the straight way", plain_requests_go_the_straight_way},
     {"keys are not remembered too long", keys_are_not_remembered_too_long},
     {"keys are not remembered for another peer", keys_are_not_remembered_for_another_peer},
