@@ -206,7 +206,7 @@ configure() {
   log=$(mktemp)
   if ! { [ -f "$folder/build.ninja" ] && meson configure "$folder" "${old[@]}" > "$log" 2>&1 &&
     ninja -C "$folder" build.ninja >> "$log" 2>&1; }; then   # reads changed build files anew
-    rm -rf "$folder"
+    [ ! -d "$folder" ] || find "$folder" -mindepth 1 -delete   # itself it may be a mount point
     ! command -v ld.gold > /dev/null || export CC_LD=gold CXX_LD=gold
     if ! meson setup "$folder" "$ROOT" "${new[@]}" "${old[@]}" > "$log" 2>&1 < /dev/null; then
       tail -30 "$log" >&2

@@ -135,14 +135,15 @@ copy_root() {
 }
 
 # packed_of KIND...: sets `packed` to the folder of a base that has the packages of these kinds too, as
-# packages.txt lists them now, and none of a base that is gone.
+# packages.txt lists them now; an older one of these kinds, or of a base that is gone, is removed.
 packed_of() {
-  local key
+  local key wanted kinds=" $* "
   base_of
-  key=$(sha256sum < <(grep -v '^#' "$ROOT/usertools/packages.txt"; echo "$*"; stat -c %Y "$base") | cut -c1-12)
-  packed=$CACHE/$release-$key
+  wanted=$(awk -v kinds="$kinds" '!/^#/ && index(kinds, " " $1 " ")' "$ROOT/usertools/packages.txt")
+  key=$(sha256sum <<< "$wanted$(stat -c %Y "$base")" | cut -c1-12)
+  packed=$CACHE/$release-$(tr ' ' + <<< "$*")-$key
   if [ ! -f "$packed/etc/kilim-packed" ]; then
-    rm -rf --one-file-system "$CACHE/$release"-*
+    rm -rf --one-file-system "${packed%-*}"-*
     root=$packed
     copy_root "$base" "$packed"
     mkdir -p "$packed$TREE"
