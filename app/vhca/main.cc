@@ -46,7 +46,7 @@ std::string find_library() {
   const std::string path(self, static_cast<std::size_t>(n));
   const std::string folder = path.substr(0, path.rfind('/'));
   for (const std::string& candidate :
-       {folder + "/libkilim-vhca.so", folder + "/../" KILIM_LIBDIR "/libkilim-vhca.so"}) {
+       {folder + "/libkilim-vhca.so", folder + "/../" KILIM_PRELOAD_DIR "/libkilim-vhca.so"}) {
     if (::access(candidate.c_str(), R_OK) == 0) return candidate;
   }
   return {};

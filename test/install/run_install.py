@@ -25,6 +25,12 @@ EAL = ["--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-l", "0"]
 FRAMES = 100
 
 
+def abi(version):
+    """What a SONAME says: the minor number too while the major one is 0."""
+    major, minor = version.split(".")[:2]
+    return f"0.{minor}" if major == "0" else major
+
+
 def programs(root, staged, version):
     """All are there, say their version, start; the libraries are what their names say."""
     for name in ("kilim-testpmd", "kilim-perf", "kilim-vhca", "kilim-wqe"):
@@ -37,7 +43,7 @@ def programs(root, staged, version):
         with open(archive, "rb") as f:
             assert f.read(8) == b"!<arch>\n", f"{archive} is a thin archive"
         assert os.path.realpath(library).endswith(f".so.{version}"), os.path.realpath(library)
-        assert f"[lib{name}.so.0]" in run("readelf", "-d", library), "SONAME"
+        assert f"[lib{name}.so.{abi(version)}]" in run("readelf", "-d", library), "SONAME"
     said = staged.run(os.path.join(staged.bindir, "kilim-vhca"), "--", "ibv_devices")
     assert "vhca0" in said, said
     said = staged.run(os.path.join(staged.bindir, "kilim-perf"), *EAL, "--", "pool")
@@ -65,8 +71,8 @@ def vhca(root, staged, version):
     """A C99 program has the device by pkg-config kilim-vhca, and with it nothing of DPDK, Kilim or the C++ library."""
     assert staged.flags("--modversion", "kilim-vhca") == [version]
     library = os.path.join(staged.libdir, "libkilim_vhca.so")
-    assert "[libkilim_vhca.so.0]" in run("readelf", "-d", library), "SONAME"
-    for at in (library, os.path.join(staged.libdir, "libkilim-vhca.so"), os.path.join(staged.bindir, "kilim-vhca")):
+    assert f"[libkilim_vhca.so.{abi(version)}]" in run("readelf", "-d", library), "SONAME"
+    for at in (library, os.path.join(staged.libdir, "kilim/libkilim-vhca.so"), os.path.join(staged.bindir, "kilim-vhca")):
         needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", at))
         assert not [name for name in needed if name.startswith(("librte_", "libnuma", "libkilim", "libibverbs"))], (at, needed)
     with open(os.path.join(root, "drivers/vhca/api/vhca.h"), encoding="utf-8") as f:
@@ -238,7 +244,7 @@ def project(root, staged, version):
     out = user(root, os.path.join(staged.folder, "user"), env=staged.env)
     staged.run("ninja", "-C", out)
     staged.run("meson", "test", "-C", out)
-    assert "libkilim.so.0" in run("readelf", "-d", os.path.join(out, "gather"))
+    assert f"[libkilim.so.{abi(version)}]" in run("readelf", "-d", os.path.join(out, "gather"))
     print("dependency('kilim')")
 
 
