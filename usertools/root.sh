@@ -40,9 +40,10 @@ release_named() {
 
 # enter USER COMMAND [BIND...]: the command by a shell of the root, in the tree, as this user. A BIND
 # FOLDER:PLACE shows a folder of the machine at a place of the root; lower:FOLDER lets the root lie over
-# that folder, which stays as it is. Whatever it leaves behind ends with it.
+# that folder, which stays as it is. Whatever it leaves behind ends with it, and all of it with the shell that
+# called this, which end_attended() ends.
 enter() {
-  unshare --mount --pid --fork --kill-child --propagation private bash -c '
+  setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --propagation private bash -c '
     set -e
     root=$1 user=$2 command=$3 tree=$4
     shift 4
