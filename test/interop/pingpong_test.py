@@ -73,12 +73,14 @@ class PingPong(pair.PairTest):
 
     def test_memory(self):
         """a process with a device and a queue pair takes at most 6.8 MiB"""
+        # Without the optimizer 1.1 MiB more of the device's own code are read.
+        most = 6.8 + (1.2 if os.environ.get("KILIM_OPTIMIZATION") == "0" else 0)
         with mock.patch.dict(os.environ):
             os.environ.pop("MALLOC_PERTURB_", None)    # Meson's: the allocator writes to all that it gives out
             waits = pair.Pair(["ibv_rc_pingpong", "-g", "0"], clients=0)
         try:
             self.assertTrue(waits.port.listened(), waits.text())    # its queue pair is there
-            self.assertLess(waits.resident_bytes(waits.server), 6.8 * MIB)
+            self.assertLess(waits.resident_bytes(waits.server), most * MIB)
         finally:
             waits.stop_all()
             waits.port.socket.close()
