@@ -63,9 +63,10 @@ class Lines {
   Lines& operator=(const Lines&) = delete;
   ~Lines() { std::fputc('\n', to_); }
 
-  // A part that is not broken, with what separates it from the next one.
+  // A part that is not broken, with what separates it from the next one. A text alone goes by "%s":
+  // distributions compile with -Werror=format-security.
   template <typename... A>
-  void add(const char* format, A... a) noexcept {
+  requires(sizeof...(A) > 0) void add(const char* format, A... a) noexcept {
     char part[columns];
     std::snprintf(part, sizeof part, format, a...);
     const std::size_t bytes = std::strlen(part);
@@ -94,7 +95,7 @@ void print_counts(std::FILE* to, const port::PortStats& c, uint64_t tx_dropped, 
   if (c.rx_cut != 0) {
     Lines cut(to, "RX-cut");
     cut.add("%" PRIu64 " frames of which", c.rx_cut);
-    cut.add("the capture has the beginning");
+    cut.add("%s", "the capture has the beginning");
   }
   if (c.recoveries != 0) std::fprintf(to, "  recoveries     %" PRIu64 "\n", c.recoveries);
   if (c.queues_down != 0) std::fprintf(to, "  queues-down    %" PRIu64 "\n", c.queues_down);
@@ -279,7 +280,7 @@ void print_text(std::FILE* to, const Report& r, const char* title) {
     Lines cycles(to, "cycles");
     cycles.add("library %.0f a packet,", r.library_cycles());
     cycles.add("virtual device %.0f;", r.device_cycles());
-    cycles.add("the lcores were idle, or the system took");
+    cycles.add("%s", "the lcores were idle, or the system took");
     cycles.add("them, for %.0f%% of the time", 100 * r.idle_share());
   }
   std::fflush(to);
