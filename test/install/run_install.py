@@ -33,7 +33,7 @@ def abi(version):
 
 def programs(root, staged, version):
     """All are there, say their version, start; the libraries are what their names say."""
-    for name in ("kilim-testpmd", "kilim-perf", "kilim-vhca", "kilim-wqe"):
+    for name in ("kilim-testpmd", "kilim-perf", "kilim-vhca", "kilim-wqe", "kilim-exam"):
         said = staged.run(os.path.join(staged.bindir, name), "--version")
         assert said == f"{name} {version}\n", said
     for name in ("kilim", "kilim-static", "kilim_compat", "kilim_compat-static"):

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Question: a row of the examination. Chapters are tables of them, all_questions() is their list.
+// Pure data but for `ask`, which runs in a child process of its own and may end it at any point.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "answer.hh"
+
+namespace kilim::exam {
+
+// What a child is told. Strings outlive it.
+struct Setting {
+  std::string device;  // empty: the first one that is an mlx5 device
+  std::string peer;    // empty: none
+  uint32_t effort = 1;
+};
+
+namespace needs {
+inline constexpr uint8_t raw = 1;    // CAP_NET_RAW: a raw packet queue, flow rules
+inline constexpr uint8_t peer = 2;   // a second device (--peer)
+inline constexpr uint8_t cable = 4;  // both ports on one cable (--cable)
+}  // namespace needs
+
+// What a question does to others of the machine, so whether it is asked at all.
+enum class Disturbs : uint8_t { nothing, netdev, device };
+
+struct Meaning {
+  const char* verdict;
+  const char* for_kilim;
+};
+
+struct Question {
+  const char* id;
+  const char* title;
+  uint8_t needs;
+  Disturbs disturbs;
+  uint32_t seconds;  // until it counts as hung, with --effort 1
+  std::span<const Meaning> verdicts;
+  const char* facts_mean;  // what a fact that differs is for Kilim
+  // What of the virtual card turns the verdict over; or "cannot fail here: why".
+  const char* turned_by;
+  void (*ask)(const Setting& setting, Answer& answer);
+};
+
+// Chapters, in the order of the report.
+std::span<const Question> fact_questions();
+std::span<const Question> error_questions();
+std::span<const Question> packet_questions();
+std::span<const Question> order_questions();
+std::span<const Question> umr_questions();
+std::span<const Question> list_questions();
+std::span<const Question> key_questions();
+std::span<const Question> queue_questions();
+
+std::vector<const Question*> all_questions();
+const Question* find_question(std::string_view id);
+// The sentence of a verdict; null where the question's table has it not.
+const char* meaning_of(const Question& q, std::string_view verdict);
+
+}  // namespace kilim::exam

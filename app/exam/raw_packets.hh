@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Raw packet queues of a question, their flow rules and frames. They need CAP_NET_RAW; a queue that
+// is refused ends the child as "not run". Rules are on the question's own queue alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "addresses.hh"
+#include "rig.hh"
+
+namespace kilim::exam {
+
+inline constexpr uint16_t exam_ethertype = 0x88b5;  // IEEE 802, local experiments
+
+struct RuleWish {
+  enum class Kind : uint8_t { normal, all_default } kind = Kind::normal;
+  std::optional<Mac> mac{};  // nothing: each destination
+  uint16_t priority = 0;
+  bool ethertype = false;  // the question's own frames alone
+};
+
+// Ready to send, and to receive what rules bring.
+Queue make_raw_queue(const Device& device, const QpWish& wish = {});
+// 0, or the errno.
+int lay_rule(Queue& q, const RuleWish& wish);
+// An Ethernet header and `bytes` more, numbered.
+std::vector<uint8_t> frame_of(const Mac& to, const Mac& from, std::size_t bytes, uint8_t number);
+// A send WQE with the first 18 bytes of `frame` in line; segments for the rest are the caller's.
+Wqe raw_send(const std::vector<uint8_t>& frame);
+inline constexpr std::size_t inlined = 18;
+
+}  // namespace kilim::exam
