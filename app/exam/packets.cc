@@ -12,38 +12,10 @@
 namespace kilim::exam {
 namespace {
 
-constexpr uint32_t piece = 64, frame_room = 2048;
-
-// A raw queue that gets its own frames, and memory.
-struct Port {
-  Device d;
-  Mac mac;
-  Queue q;
-  uint8_t *out, *in;
-  ibv_mr *mr_out, *mr_in;
-
-  Port(const Setting& setting, Answer& answer)
-      : d(open_device(setting, answer)),
-        mac(port_mac(d)),
-        q(make_raw_queue(d)),
-        out(d.pages(frame_room * 2)),
-        in(d.pages(frame_room * 16)),
-        mr_out(d.reg(out, frame_room * 2)),
-        mr_in(d.reg(in, frame_room * 16)) {}
-  void listen(Answer& answer) {
-    if (const int rc = lay_rule(q, {.mac = mac, .ethertype = true}); rc != 0)
-      give_up(answer, "a flow rule of the port's own address is refused", rc);
-  }
-  // The whole frame in line and by one segment.
-  [[nodiscard]] Wqe whole(const std::vector<uint8_t>& frame) const {
-    std::copy(frame.begin(), frame.end(), out);
-    return raw_send(frame).data(out + inlined, static_cast<uint32_t>(frame.size() - inlined),
-                                mr_out->lkey);
-  }
-};
+constexpr uint32_t piece = 64;
 
 // Two pieces behind each other in memory as one key; ends the child where that fails.
-mlx5dv_mkey* gathered(Port& p, uint8_t* first, uint8_t* second, uint32_t bytes, uint32_t lkey,
+mlx5dv_mkey* gathered(RawPort& p, uint8_t* first, uint8_t* second, uint32_t bytes, uint32_t lkey,
                       Answer& answer) {
   mlx5dv_mkey* key = make_key(p.d, 4);
   Loop l = make_loop(p.d);
@@ -54,7 +26,7 @@ mlx5dv_mkey* gathered(Port& p, uint8_t* first, uint8_t* second, uint32_t bytes, 
 }
 
 void ask_send_key(const Setting& setting, Answer& answer) {
-  Port p(setting, answer);
+  RawPort p(setting, answer);
   p.listen(answer);
   const auto frame = frame_of(p.mac, p.mac, 2 * piece + 4, 7);
   uint8_t* second = p.out + 1024;
@@ -80,7 +52,7 @@ constexpr Meaning send_key_means[] = {
 };
 
 void ask_receive_key(const Setting& setting, Answer& answer) {
-  Port p(setting, answer);
+  RawPort p(setting, answer);
   p.listen(answer);
   const auto frame = frame_of(p.mac, p.mac, 1400, 3);
   uint8_t* second = p.in + 8192;
@@ -110,7 +82,7 @@ struct Destination {
 };
 
 // Which of four frames a queue with this rule gets.
-std::string heard_by(Port& p, Queue& from, const RuleWish& rule, const Destination (&to)[4]) {
+std::string heard_by(RawPort& p, Queue& from, const RuleWish& rule, const Destination (&to)[4]) {
   Queue q = make_raw_queue(p.d);
   for (std::size_t i = 0; i < 8; i++) q.receive(p.in + i * frame_room, frame_room, p.mr_in->lkey);
   if (const int rc = lay_rule(q, rule); rc != 0) return "refused: " + errno_name(rc);
@@ -134,12 +106,12 @@ std::string heard_by(Port& p, Queue& from, const RuleWish& rule, const Destinati
 }
 
 void ask_rules(const Setting& setting, Answer& answer) {
-  Port p(setting, answer);
+  RawPort p(setting, answer);
   const Destination to[4] = {{"own address", p.mac},
                              {"broadcast", {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
                              {"group", {0x01, 0x00, 0x5e, 0x7f, 0x12, 0x34}},
                              {"other address", {0x02, 0x5e, 0x7f, 0x12, 0x34, 0x56}}};
-  Port sender = setting.peer.empty() ? p : Port({setting.peer, "", 1}, answer);
+  RawPort sender = setting.peer.empty() ? p : RawPort({setting.peer, "", 1}, answer);
   if (!setting.peer.empty()) p.out = sender.out, p.mr_out = sender.mr_out;
   const std::string by_default = heard_by(p, sender.q, {.kind = RuleWish::Kind::all_default}, to);
   answer.fact("ALL_DEFAULT", by_default);
@@ -157,7 +129,7 @@ constexpr Meaning rules_mean[] = {
 };
 
 // Two queues with a rule each; which of them gets the port's own frame.
-const char* winner(Port& p, const RuleWish& one, const RuleWish& other, Answer& answer) {
+const char* winner(RawPort& p, const RuleWish& one, const RuleWish& other, Answer& answer) {
   Queue a = make_raw_queue(p.d), b = make_raw_queue(p.d);
   a.receive(p.in, frame_room, p.mr_in->lkey);
   b.receive(p.in + frame_room, frame_room, p.mr_in->lkey);
@@ -172,7 +144,7 @@ const char* winner(Port& p, const RuleWish& one, const RuleWish& other, Answer& 
 }
 
 void ask_order_of_rules(const Setting& setting, Answer& answer) {
-  Port p(setting, answer);
+  RawPort p(setting, answer);
   const std::string lower = winner(p, {.mac = p.mac, .priority = 0},
                                    {.mac = p.mac, .priority = 1, .ethertype = true}, answer);
   answer.fact("priority 0 by address / priority 1 by address and type", lower);
@@ -197,7 +169,7 @@ const char* state_of(Queue& q) {
 }
 
 // ERR, RESET, INIT, RTR, RTS; false: one of them is refused.
-bool recover(Port& p, Queue& q, Answer& answer, const char* what) {
+bool recover(RawPort& p, Queue& q, Answer& answer, const char* what) {
   bool all = true;
   std::string steps;
   const auto step = [&](const char* name, int rc) {
@@ -213,7 +185,7 @@ bool recover(Port& p, Queue& q, Answer& answer, const char* what) {
 }
 
 // A frame to oneself: true, it arrives whole.
-bool arrives(Port& p, uint8_t number) {
+bool arrives(RawPort& p, uint8_t number) {
   const auto frame = frame_of(p.mac, p.mac, 200, number);
   p.q.receive(p.in, frame_room, p.mr_in->lkey);
   p.q.sq.post(p.whole(frame));
@@ -224,7 +196,7 @@ bool arrives(Port& p, uint8_t number) {
 }
 
 void ask_recovery(const Setting& setting, Answer& answer) {
-  Port p(setting, answer);
+  RawPort p(setting, answer);
   p.listen(answer);
   p.q.receive(p.in, 64, p.mr_in->lkey);
   p.q.run(p.whole(frame_of(p.mac, p.mac, 1000, 1)), answer);

@@ -50,11 +50,13 @@ struct Question {
 std::span<const Question> fact_questions();
 std::span<const Question> error_questions();
 std::span<const Question> packet_questions();
+std::span<const Question> burst_questions();
 std::span<const Question> order_questions();
 std::span<const Question> umr_questions();
 std::span<const Question> list_questions();
 std::span<const Question> key_questions();
 std::span<const Question> queue_questions();
+std::span<const Question> machine_questions();
 
 std::vector<const Question*> all_questions();
 const Question* find_question(std::string_view id);

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// E3, E28, E29, E34, E36, E50: sizes of requests, completion queues, what a raw queue and a process
-// without rights may do.
+// E3, E28, E29, E34, E36: sizes of requests, completion queues, what a raw queue takes.
 #include <algorithm>
 #include <cstring>
 #include <string>
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "question.hh"
 #include "raw_packets.hh"
@@ -185,36 +181,6 @@ constexpr Meaning raw_umr_means[] = {
     {"done", "UMRs may stand among packets: the loopback pair is not needed"},
 };
 
-// The process is a child that asks nothing else: its rights do not come back.
-bool drop_rights() {
-  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2]{};
-  return ::syscall(SYS_capset, &head, none) == 0;
-}
-
-void ask_rights(const Setting& setting, Answer& answer) {
-  if (!drop_rights()) answer.not_run("the child cannot give its rights up");
-  const Device d = open_device(setting, answer);
-  answer.fact("DevX", d.devx ? "yes" : "no");
-  if (!d.ethernet) answer.not_run("the port is InfiniBand: it has no raw packets");
-  ibv_cq* cq = ibv_create_cq(d.context, 16, nullptr, nullptr, 0);
-  ibv_qp_init_attr init{};
-  init.qp_type = IBV_QPT_RAW_PACKET;
-  init.send_cq = init.recv_cq = cq;
-  init.cap = {16, 16, 1, 1, 0};
-  ibv_qp* raw = ibv_create_qp(d.pd, &init);
-  const int refused = raw == nullptr ? errno_now() : 0;
-  answer.fact("raw packet queue", errno_name(refused));
-  answer.fact("reliable queue", "ok");
-  make_queue(d, {});
-  answer.verdict(raw == nullptr ? "raw queues are refused" : "raw queues are made");
-}
-
-constexpr Meaning rights_mean[] = {
-    {"raw queues are refused", "the sentence that names CAP_NET_RAW is right"},
-    {"raw queues are made", "this kernel asks no right: the sentence of refusal is never needed"},
-};
-
 constexpr Question rows[] = {
     {"E3", "a UMR on a raw packet queue", needs::raw, Disturbs::nothing, 10, raw_umr_means,
      "the error of such a request", "cannot fail here: no profile's raw queues take UMRs",
@@ -227,9 +193,6 @@ constexpr Question rows[] = {
      "which event, and what becomes of the queue pair", "--fault fatal@1", ask_overrun},
     {"E36", "short messages in completion entries", 0, Disturbs::nothing, 20, inline_means,
      "sizes that come in entries", "--profile no-inline", ask_inline},
-    {"E50", "what a process without rights may make", 0, Disturbs::nothing, 10, rights_mean,
-     "the errno that a sentence of refusal is chosen by",
-     "cannot fail here: a virtual card asks for no right", ask_rights},
 };
 
 }  // namespace

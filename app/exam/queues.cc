@@ -155,7 +155,8 @@ Queue make_queue(const Device& device, const QpWish& wish) {
   q.sent = wish.send_cq != nullptr
                ? *wish.send_cq
                : CompletionQueue::make(device, static_cast<int>(wish.send + 16));
-  q.received = CompletionQueue::make(device, static_cast<int>(wish.receive + 16));
+  q.received =
+      CompletionQueue::make(device, static_cast<int>(wish.receive + 16), {}, wish.receive_cq);
   ibv_qp_init_attr_ex attr{};
   attr.qp_type = wish.type;
   attr.send_cq = q.sent.cq;

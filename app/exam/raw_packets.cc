@@ -67,4 +67,24 @@ Wqe raw_send(const std::vector<uint8_t>& frame) {
   return wqe.add(eth).add_bytes(frame.data() + 2, inlined - 2);
 }
 
+RawPort::RawPort(const Setting& setting, Answer& answer, const QpWish& wish)
+    : d(open_device(setting, answer)),
+      mac(port_mac(d)),
+      q(make_raw_queue(d, wish)),
+      out(d.pages(frame_room * 2)),
+      in(d.pages(frame_room * 64)),
+      mr_out(d.reg(out, frame_room * 2)),
+      mr_in(d.reg(in, frame_room * 64)) {}
+
+void RawPort::listen(Answer& answer) {
+  if (const int rc = lay_rule(q, {.mac = mac, .ethertype = true}); rc != 0)
+    give_up(answer, "a flow rule of the port's own address is refused", rc);
+}
+
+Wqe RawPort::whole(const std::vector<uint8_t>& frame) const {
+  std::copy(frame.begin(), frame.end(), out);
+  return raw_send(frame).data(out + inlined, static_cast<uint32_t>(frame.size() - inlined),
+                              mr_out->lkey);
+}
+
 }  // namespace kilim::exam

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "addresses.hh"
@@ -30,5 +31,22 @@ std::vector<uint8_t> frame_of(const Mac& to, const Mac& from, std::size_t bytes,
 // A send WQE with the first 18 bytes of `frame` in line; segments for the rest are the caller's.
 Wqe raw_send(const std::vector<uint8_t>& frame);
 inline constexpr std::size_t inlined = 18;
+
+inline constexpr uint32_t frame_room = 2048;
+
+// A raw queue that gets its own frames, and memory for them.
+struct RawPort {
+  Device d;
+  Mac mac;
+  Queue q;
+  uint8_t *out, *in;
+  ibv_mr *mr_out, *mr_in;
+
+  RawPort(const Setting& setting, Answer& answer, const QpWish& wish = {});
+  // The question's frames to the own address come to this queue; else ends the child.
+  void listen(Answer& answer);
+  // The whole frame, of which the beginning is in line and the rest in memory.
+  [[nodiscard]] Wqe whole(const std::vector<uint8_t>& frame) const;
+};
 
 }  // namespace kilim::exam

@@ -145,11 +145,20 @@ CompletionQueue CompletionQueue::make(const Device& device, int entries, ibv_cq_
   return {device, ibv_cq_ex_to_cq(made)};
 }
 
+uint8_t* CompletionQueue::entry(uint32_t number) const {
+  const std::size_t skip = view.cqe_size == 128 ? 64 : 0;
+  return static_cast<uint8_t*>(view.buf) +
+         std::size_t{(consumed_ + number) & (view.cqe_cnt - 1)} * view.cqe_size + skip;
+}
+
+void CompletionQueue::skip(uint32_t count) {
+  consumed_ += count;
+  record_store(static_cast<be32*>(static_cast<void*>(view.dbrec)), be32{consumed_ & 0xffffff});
+}
+
 std::optional<Completion> CompletionQueue::next(double seconds) {
   const double end = seconds_now() + seconds;
-  const std::size_t skip = view.cqe_size == 128 ? 64 : 0;
-  const auto* at = static_cast<const uint8_t*>(view.buf) +
-                   std::size_t{consumed_ & (view.cqe_cnt - 1)} * view.cqe_size + skip;
+  const uint8_t* at = entry(0);
   const uint8_t owner = (consumed_ & view.cqe_cnt) != 0 ? 1 : 0;
   for (uint32_t polls = 1;; polls++) {
     const uint8_t own = *static_cast<const volatile uint8_t*>(at + 63);
@@ -163,8 +172,7 @@ std::optional<Completion> CompletionQueue::next(double seconds) {
   after_owner_bit();
   Completion c{};
   std::memcpy(c.bytes.data(), at, c.bytes.size());
-  consumed_++;
-  record_store(static_cast<be32*>(static_cast<void*>(view.dbrec)), be32{consumed_ & 0xffffff});
+  skip(1);
   return c;
 }
 

@@ -81,6 +81,10 @@ class CompletionQueue {
                               mlx5dv_cq_init_attr* mlx5 = nullptr);
   // The next entry; nothing within the time.
   std::optional<Completion> next(double seconds = 5);
+  // An entry in place, counted from the next one; its owner is not asked.
+  [[nodiscard]] uint8_t* entry(uint32_t number) const;
+  // Gives back `count` entries that the caller has read in place.
+  void skip(uint32_t count);
   ibv_cq* cq = nullptr;
   mlx5dv_cq view{};
 
@@ -138,8 +142,9 @@ class SendQueue {
 struct QpWish {
   ibv_qp_type type = IBV_QPT_RC;
   uint32_t send = 64, receive = 64, sge = 4, inline_bytes = 512;
-  uint64_t mlx5_flags = 0;             // MLX5DV_QP_CREATE_*
-  CompletionQueue* send_cq = nullptr;  // null: one of its own
+  uint64_t mlx5_flags = 0;                    // MLX5DV_QP_CREATE_*
+  CompletionQueue* send_cq = nullptr;         // null: one of its own
+  mlx5dv_cq_init_attr* receive_cq = nullptr;  // what its receive queue's is to have; null: nothing
 };
 
 struct Queue {

@@ -16,6 +16,7 @@ import tempfile
 SECONDS = 60
 # Question: its verdict on the default card, what turns it over, the verdict then. The row of a question that nothing turns
 # over says so itself ("cannot fail here").
+LOSSY = "cable:c+fault:drop:0.3"
 TURNED = {
     "F1": ("read", ["--profile", "no-devx"], "no DevX"),
     "F2": (None, ["--profile", "infiniband"], "InfiniBand"),
@@ -24,6 +25,9 @@ TURNED = {
     "E37": ("default rules get it", ["--netdev"], "default rules do not get it"),
     "E1": ("whole", ["--fault", "wqe@2"], "refused"),
     "E45": ("recovers", ["--fault", "wqe@4"], "dead afterwards"),
+    "E35": ("none lost, in blocks", ["--devices", "2", "--wire", LOSSY, "--wire", LOSSY], "lost or doubled"),
+    "E41": ("all arrive", ["--profile", "no-mpw"], "refused"),
+    "E24": ("taken", ["--profile", "no-crypto"], "refused"),
     "E15": ("never wrong", ["--order", "late-umr"], "wrong data"),
     "E16": ("small suffices", ["--order", "late-read"], "small lands wrong"),
     "E17": ("old data", ["--order", "resend"], "new data"),
@@ -68,7 +72,7 @@ class Exam:
     def run(self, name, card, *words):
         """The report of an examination of the virtual card that these words of the launcher make."""
         path = os.path.join(self.folder, name + ".json")
-        wire = [] if "infiniband" in card else ["--wire", f"unix:{self.folder}/{name}.d"]
+        wire = [] if "infiniband" in card or "--wire" in card else ["--wire", f"unix:{self.folder}/{name}.d"]
         done = subprocess.run([self.vhca, "--no-explain", *wire, *card, "--", self.exam, "--out", path, *words], capture_output=True,
                               text=True, timeout=SECONDS, check=False)
         self.check(done.returncode == 0, f"{name}: ends with {done.returncode}: {done.stderr[-300:]}")
@@ -113,7 +117,7 @@ def table(e, runs):
     for name, turned in rows.items():
         e.check(turned.startswith("cannot fail here: ") == (name not in TURNED), f"{name} is turned over by '{turned}'")
         if name in TURNED:
-            e.check(" ".join(TURNED[name][1]) in turned, f"{name}: the test turns it over otherwise than '{turned}'")
+            e.check(" ".join(TURNED[name][1][-2:]) in turned, f"{name}: the test turns it over otherwise than '{turned}'")
     for name, (usual, card, other) in TURNED.items():
         e.check(usual is None or seen.get(name) == usual, f"{name} says '{seen.get(name)}', not '{usual}'")
         e.check(seen.get(name) != other, f"{name} says '{other}' of the default card too")
@@ -201,6 +205,18 @@ def hostile(e):
         e.check(done.returncode == 2 and done.stderr.startswith("kilim-exam: "), f"{words} ends with {done.returncode}: {done.stderr}")
 
 
+def ways_to_ask(e, runs):
+    """A second device, and what --disturb allows."""
+    alone, beside = verdicts(runs["first"]), verdicts(runs["peer"])
+    e.check(len(beside) == 4 and all(alone[k] == v for k, v in beside.items()), f"with --peer: {beside}")
+    asked = {q["id"]: q for q in runs["first"]["questions"]}["E48"]
+    e.check((asked["verdict"], asked["why"]) == ("not run", "it changes the network interface: --disturb allows that"),
+            f"E48 without --disturb: {asked}")
+    if "link" in runs:
+        facts = runs["link"]["questions"][0]["facts"]
+        e.check((facts.get("events of down"), facts.get("events of up")) == ("port error", "port active"), f"E48 says {facts}")
+
+
 def pages(e, runs):
     with open(f"{e.folder}/page.html", encoding="utf-8") as f:
         page = f.read()
@@ -220,7 +236,11 @@ def plan(e):
         if card == ["--netdev"] and os.geteuid() != 0:
             print("no root: E37 is not turned over, since interfaces cannot be made")
             continue
-        all_runs[f"turned-{name}"] = (card, ["--only", name])
+        all_runs[f"turned-{name}"] = (card, ["--only", name] + (["--peer", "vhca1"] if "--devices" in card else []))
+    all_runs["peer"] = (["--devices", "2", "--wire", "cable:c", "--wire", "cable:c"],
+                        ["--peer", "vhca1", "--cable", "--only", "E35,E37,E41,E44"])
+    if os.geteuid() == 0:
+        all_runs["link"] = (["--netdev"], ["--disturb", "--only", "E48"])
     return all_runs
 
 
@@ -230,7 +250,7 @@ def main(vhca, exam):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:  # they wait more than they work
             waits = {name: pool.submit(e.run, name, card, *words) for name, (card, words) in plan(e).items()}
         runs = {name: w.result() for name, w in waits.items()}
-        for part in (two_runs, table, names, differences, hanging, pages):
+        for part in (two_runs, table, names, differences, hanging, ways_to_ask, pages):
             part(e, runs)
         hostile(e)
         print(f"{e.checks} checks, {len(e.faults)} faults")
