@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// E35, E41, E44: completions that share entries, sends of many packets, checksums of what is
-// received. Frames come from the port itself, or from --peer.
+// E35, E41: completions that share entries, sends of many packets. Frames come from the port itself, or from --peer.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -13,20 +12,6 @@
 
 namespace kilim::exam {
 namespace {
-
-// The port that frames come from: itself, or the peer.
-struct Ends {
-  RawPort to;
-  std::unique_ptr<RawPort> peer;
-
-  Ends(const Setting& setting, Answer& answer, const QpWish& wish = {})
-      : to(setting, answer, wish) {
-    if (!setting.peer.empty())
-      peer = std::make_unique<RawPort>(Setting{setting.peer, "", 1}, answer);
-    to.listen(answer);
-  }
-  [[nodiscard]] RawPort& from() { return peer != nullptr ? *peer : to; }
-};
 
 struct Seen {
   uint32_t frames = 0, compressed = 0;
@@ -194,90 +179,12 @@ constexpr Meaning multi_packet_means[] = {
     {"refused", "the port sends one packet a WQE: the capability has to say so"},
 };
 
-uint16_t folded(uint32_t sum) {
-  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>(~sum);
-}
-
-uint32_t sum_of(const uint8_t* at, std::size_t bytes) {
-  uint32_t sum = 0;
-  for (std::size_t i = 0; i + 1 < bytes; i += 2) sum += uint32_t{at[i]} << 8 | at[i + 1];
-  return sum;
-}
-
-void put16(uint8_t* at, uint32_t value) {
-  at[0] = static_cast<uint8_t>(value >> 8);
-  at[1] = static_cast<uint8_t>(value);
-}
-
-enum class Flaw : uint8_t { none, ip, udp, both, udp_zero, fragment };
-
-// Ethernet, IPv4 and UDP to discard's port of addresses for documents (RFC 5737).
-std::vector<uint8_t> udp_frame(const Mac& to, const Mac& from, Flaw flaw) {
-  std::vector<uint8_t> f = frame_of(to, from, 60, 0);
-  put16(&f[12], 0x0800);
-  uint8_t* ip = &f[14];
-  static constexpr uint8_t header[20] = {0x45, 0, 0,   60, 0x12, 0x34, 0,   0,  64,  17,
-                                         0,    0, 192, 0,  2,    1,    198, 51, 100, 2};
-  std::copy(std::begin(header), std::end(header), ip);
-  if (flaw == Flaw::fragment) put16(ip + 6, 0x2000);  // more follow
-  put16(ip + 10, folded(sum_of(ip, 20)));
-  uint8_t* udp = ip + 20;
-  put16(udp, 40000);
-  put16(udp + 2, 9);
-  put16(udp + 4, 40);
-  put16(udp + 6, 0);
-  const uint32_t pseudo = sum_of(ip + 12, 8) + 17 + 40;
-  put16(udp + 6, folded(pseudo + sum_of(udp, 40)));
-  if (flaw == Flaw::udp_zero) put16(udp + 6, 0);
-  if (flaw == Flaw::ip || flaw == Flaw::both) ip[10] ^= 0x55;
-  if (flaw == Flaw::udp || flaw == Flaw::both) udp[7] ^= 0x55;
-  return f;
-}
-
-void ask_checksums(const Setting& setting, Answer& answer) {
-  Ends e(setting, answer);
-  if (const int rc = lay_rule(e.to.q, {.mac = e.to.mac, .priority = 1}); rc != 0)
-    give_up(answer, "a flow rule of the port's own address is refused", rc);
-  static constexpr std::pair<const char*, Flaw> frames[] = {
-      {"good", Flaw::none},     {"bad IP sum", Flaw::ip},      {"bad UDP sum", Flaw::udp},
-      {"both bad", Flaw::both}, {"UDP sum 0", Flaw::udp_zero}, {"a fragment", Flaw::fragment},
-  };
-  std::string good;
-  bool told_apart = true;
-  for (const auto& [name, flaw] : frames) {
-    RawPort& from = e.from();
-    e.to.q.receive(e.to.in, frame_room, e.to.mr_in->lkey);
-    const Completion sent = from.q.run(from.whole(udp_frame(e.to.mac, from.mac, flaw)), answer);
-    if (sent.failed()) answer.not_run("a frame is not sent: " + sent.text());
-    const auto got = e.to.q.received.next(2);
-    if (!got) answer.not_run("a frame does not arrive");
-    const uint8_t sums = got->bytes[28];
-    const std::string seen =
-        printed("l3 %s, l4 %s, types 0x%02x", (sums & 2) != 0 ? "right" : "not said",
-                (sums & 4) != 0 ? "right" : "not said", got->bytes[29]);
-    answer.fact(name, seen);
-    if (flaw == Flaw::none) good = seen;
-    told_apart = told_apart &&
-                 (flaw == Flaw::none ? (sums & 6) == 6 : (sums & 6) != 6 || flaw == Flaw::udp_zero);
-  }
-  answer.verdict(told_apart ? "told apart" : "not told apart");
-}
-
-constexpr Meaning checksums_mean[] = {
-    {"told apart", "the checksum bits of completions are what the receive burst makes of them"},
-    {"not told apart", "the receive burst must not report these sums as right: see the facts"},
-};
-
 constexpr Question rows[] = {
     {"E35", "completions that share entries: lost or doubled frames", needs::raw, Disturbs::nothing,
      30, compression_means, "which frame of a block is wrong",
      "--wire cable:c+fault:drop:0.3 (--peer)", ask_compression},
     {"E41", "many packets in one send WQE", needs::raw, Disturbs::nothing, 20, multi_packet_means,
      "the error of a shape", "--profile no-mpw", ask_multi_packet},
-    {"E44", "checksum bits of good and bad frames", needs::raw, Disturbs::nothing, 20,
-     checksums_mean, "the bits of drivers/vhca/wq/cqe_writer.cc",
-     "cannot fail here: each profile checks sums", ask_checksums},
 };
 
 }  // namespace

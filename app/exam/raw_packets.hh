@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,20 @@ struct RawPort {
   void listen(Answer& answer);
   // The whole frame, of which the beginning is in line and the rest in memory.
   [[nodiscard]] Wqe whole(const std::vector<uint8_t>& frame) const;
+};
+
+// The port that frames come from: itself, or the peer.
+struct Ends {
+  RawPort to;
+  std::unique_ptr<RawPort> peer;
+
+  Ends(const Setting& setting, Answer& answer, const QpWish& wish = {})
+      : to(setting, answer, wish) {
+    if (!setting.peer.empty())
+      peer = std::make_unique<RawPort>(Setting{setting.peer, "", 1}, answer);
+    to.listen(answer);
+  }
+  [[nodiscard]] RawPort& from() { return peer != nullptr ? *peer : to; }
 };
 
 }  // namespace kilim::exam

@@ -16,6 +16,7 @@ import tempfile
 SECONDS = 60
 # Question: its verdict on the default card, what turns it over, the verdict then. The row of a question that nothing turns
 # over says so itself ("cannot fail here").
+CABLE = ["--devices", "2", "--wire", "cable:c", "--wire", "cable:c"]
 LOSSY = "cable:c+fault:drop:0.3"
 TURNED = {
     "F1": ("read", ["--profile", "no-devx"], "no DevX"),
@@ -27,6 +28,7 @@ TURNED = {
     "E45": ("recovers", ["--fault", "wqe@4"], "dead afterwards"),
     "E35": ("none lost, in blocks", ["--devices", "2", "--wire", LOSSY, "--wire", LOSSY], "lost or doubled"),
     "E41": ("all arrive", ["--profile", "no-mpw"], "refused"),
+    "E42": (None, [*CABLE, "--profile", "no-tx-offloads"], "otherwise"),
     "E24": ("taken", ["--profile", "no-crypto"], "refused"),
     "E15": ("never wrong", ["--order", "late-umr"], "wrong data"),
     "E16": ("small suffices", ["--order", "late-read"], "small lands wrong"),
@@ -208,6 +210,7 @@ def hostile(e):
 def ways_to_ask(e, runs):
     """A second device, and what --disturb allows."""
     alone, beside = verdicts(runs["first"]), verdicts(runs["peer"])
+    e.check(alone["E42"] == "not run" and beside.pop("E42", None) == "as asked", f"E42 says {alone['E42']} alone, {beside}")
     e.check(len(beside) == 4 and all(alone[k] == v for k, v in beside.items()), f"with --peer: {beside}")
     asked = {q["id"]: q for q in runs["first"]["questions"]}["E48"]
     e.check((asked["verdict"], asked["why"]) == ("not run", "it changes the network interface: --disturb allows that"),
@@ -236,9 +239,8 @@ def plan(e):
         if card == ["--netdev"] and os.geteuid() != 0:
             print("no root: E37 is not turned over, since interfaces cannot be made")
             continue
-        all_runs[f"turned-{name}"] = (card, ["--only", name] + (["--peer", "vhca1"] if "--devices" in card else []))
-    all_runs["peer"] = (["--devices", "2", "--wire", "cable:c", "--wire", "cable:c"],
-                        ["--peer", "vhca1", "--cable", "--only", "E35,E37,E41,E44"])
+        all_runs[f"turned-{name}"] = (card, ["--only", name] + (["--peer", "vhca1", "--cable"] if "--devices" in card else []))
+    all_runs["peer"] = (CABLE, ["--peer", "vhca1", "--cable", "--only", "E35,E37,E41,E42,E44"])
     if os.geteuid() == 0:
         all_runs["link"] = (["--netdev"], ["--disturb", "--only", "E48"])
     return all_runs
