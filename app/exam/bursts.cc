@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// E35, E41: completions that share entries, sends of many packets. Frames come from the port itself, or from --peer.
+// E35, E41: completions that share entries, sends of many packets. Frames come from the port
+// itself, or from --peer.
 #include <algorithm>
 #include <cstring>
 #include <memory>

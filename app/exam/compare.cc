@@ -2,6 +2,7 @@
 #include "compare.hh"
 
 #include <algorithm>
+#include <utility>
 
 #include "question.hh"
 
@@ -32,7 +33,7 @@ std::string places_of(const std::string& a, const std::string& b) {
     const std::string x = i < a.size() ? a.substr(i, 2) : "--";
     const std::string y = i < b.size() ? b.substr(i, 2) : "--";
     if (x == y) continue;
-    if (count++ < most_places) s += printed(" 0x%zx: ", i / 2) + x + " / " + y + ",";
+    if (count++ < most_places) s += printed(" 0x%zx: %s / %s,", i / 2, x.c_str(), y.c_str());
   }
   if (!s.empty()) s.pop_back();
   return printed("%zu bytes differ:", count) + s + (count > most_places ? ", ..." : "");
@@ -46,7 +47,18 @@ struct Text {
   Differences out;
   std::string card, expected;
 
-  void line(const std::string& s) { out.text += s + "\n"; }
+  // What a report says is its writer's: it does not speak to a terminal.
+  void line(std::string s) {
+    for (char& c : s)
+      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+    out.text += s + "\n";
+  }
+  void heading(std::size_t at, std::string s) {
+    const std::string below = out.text.substr(at);
+    out.text.resize(at);
+    line(std::move(s));
+    out.text += below;
+  }
   void differs(const std::string& where, const std::string* a, const std::string* b) {
     out.count++;
     if (a != nullptr && b != nullptr && is_dump(*a) && is_dump(*b))
@@ -84,7 +96,7 @@ void compare_entries(const Entry& a, const Entry& b, Text& text) {
   if (compare_pairs(a.facts, b.facts, text) && q != nullptr)
     text.line(std::string("  facts: ") + q->facts_mean);
   if (text.out.text.size() != at)
-    text.out.text.insert(at, a.id + " " + (a.title.empty() ? b.title : a.title) + "\n");
+    text.heading(at, a.id + " " + (a.title.empty() ? b.title : a.title));
 }
 
 }  // namespace

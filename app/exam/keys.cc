@@ -117,7 +117,7 @@ std::string add_one(Bench& b, uint32_t rkey, uint64_t offset, const uint8_t* whe
   w.add(operands).data(b.at + 2048, 8, b.mr->lkey);
   uint64_t before = 0, after = 0;
   std::memcpy(&before, where, sizeof before);
-  const std::string seen = b.post(w);
+  std::string seen = b.post(w);
   std::memcpy(&after, where, sizeof after);
   if (seen != "ok") {
     b.again();
@@ -159,7 +159,7 @@ std::string cold_read(Bench& b, bool below_key) {
   }
   std::memset(b.at, 1, 64);
   Wqe w{.opcode = MLX5_OPCODE_RDMA_WRITE, .body = {}};
-  const std::string seen = b.post(w.remote(place(b.at), b.mr->rkey).data(from, 64, lkey), 5);
+  std::string seen = b.post(w.remote(place(b.at), b.mr->rkey).data(from, 64, lkey), 5);
   if (seen != "ok") return seen;
   return b.at[0] == 0 && b.at[63] == 0 ? "ok" : "wrong data";
 }

@@ -231,7 +231,7 @@ void ask_loopback(const Setting& setting, Answer& answer) {
     Queue q = make_queue(d, {});
     Device own = d;
     ibv_query_gid(d.context, 1, c.gid_index, &own.gid);
-    const int rc = connect(own, q, own, q.qp->qp_num, {}, c.gid_index, c.hops);
+    const int rc = connect(own, q, {own, q.qp->qp_num, {}, c.gid_index, c.hops});
     const std::string name = printed("hop limit %u, gid %u", c.hops, c.gid_index);
     if (rc != 0) {
       answer.fact(name, "not connected: " + errno_name(rc));

@@ -15,12 +15,12 @@ namespace {
 constexpr uint32_t piece = 64;
 
 // Two pieces behind each other in memory as one key; ends the child where that fails.
-mlx5dv_mkey* gathered(RawPort& p, uint8_t* first, uint8_t* second, uint32_t bytes, uint32_t lkey,
+mlx5dv_mkey* gathered(RawPort& p, const std::array<uint8_t*, 2>& at, uint32_t bytes, uint32_t lkey,
                       Answer& answer) {
   mlx5dv_mkey* key = make_key(p.d, 4);
   Loop l = make_loop(p.d);
   const Completion c =
-      l.a.run(umr(covering(p.d, key, {klm(first, bytes, lkey), klm(second, bytes, lkey)})), answer);
+      l.a.run(umr(covering(p.d, key, {klm(at[0], bytes, lkey), klm(at[1], bytes, lkey)})), answer);
   if (c.failed()) answer.not_run("a key of two pieces is not bound: " + c.text());
   return key;
 }
@@ -32,7 +32,7 @@ void ask_send_key(const Setting& setting, Answer& answer) {
   uint8_t* second = p.out + 1024;
   std::copy_n(frame.begin() + inlined, piece, p.out);
   std::copy_n(frame.begin() + inlined + piece, piece, second);
-  const mlx5dv_mkey* key = gathered(p, p.out, second, piece, p.mr_out->lkey, answer);
+  const mlx5dv_mkey* key = gathered(p, {p.out, second}, piece, p.mr_out->lkey, answer);
   p.q.receive(p.in, frame_room, p.mr_in->lkey);
   const Wqe wqe = raw_send(frame).data(uint64_t{0}, 2 * piece, key->lkey);
   answer.measured("WQE behind its control segment", hex_of(wqe.body));
@@ -56,7 +56,7 @@ void ask_receive_key(const Setting& setting, Answer& answer) {
   p.listen(answer);
   const auto frame = frame_of(p.mac, p.mac, 1400, 3);
   uint8_t* second = p.in + 8192;
-  const mlx5dv_mkey* key = gathered(p, p.in, second, 1024, p.mr_in->lkey, answer);
+  const mlx5dv_mkey* key = gathered(p, {p.in, second}, 1024, p.mr_in->lkey, answer);
   p.q.receive(nullptr, 2048, key->lkey);
   const Completion sent = p.q.run(p.whole(frame), answer);
   if (sent.failed()) answer.not_run("a frame is not sent: " + sent.text());
@@ -178,7 +178,7 @@ bool recover(RawPort& p, Queue& q, Answer& answer, const char* what) {
   };
   step("ERR", q.modify(IBV_QPS_ERR));
   step("RESET", q.modify(IBV_QPS_RESET));
-  step("INIT to RTS", connect(p.d, q, p.d, 0));
+  step("INIT to RTS", connect(p.d, q, {p.d}));
   q.sq.reset();
   answer.fact(what, steps);
   return all;

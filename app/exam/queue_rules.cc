@@ -95,7 +95,7 @@ std::string next_event(const Device& d, double seconds) {
   ibv_async_event event{};
   if (::poll(&p, 1, static_cast<int>(seconds * 1000)) <= 0) return "none";
   if (ibv_get_async_event(d.context, &event) != 0) return "none";
-  const std::string name = ibv_event_type_str(event.event_type);
+  std::string name = ibv_event_type_str(event.event_type);
   ibv_ack_async_event(&event);
   return name;
 }

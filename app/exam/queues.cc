@@ -35,20 +35,20 @@ int to_init(Queue& q) {
   return ibv_modify_qp(q.qp, &attr, init_mask(q.qp->qp_type));
 }
 
-int to_rtr(const Device& here, Queue& q, const Device& there, uint32_t qpn, const Timers& timers,
-           int gid_index, uint8_t hops) {
+int to_rtr(const Device& here, Queue& q, const Path& path) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = std::min(here.port.active_mtu, there.port.active_mtu);
-  attr.dest_qp_num = qpn;
+  attr.path_mtu = std::min(here.port.active_mtu, path.there.port.active_mtu);
+  attr.dest_qp_num = path.qpn;
   attr.max_dest_rd_atomic = 16;
-  attr.min_rnr_timer = timers.rnr_timer;
+  attr.min_rnr_timer = path.timers.rnr_timer;
   attr.ah_attr.port_num = 1;
-  attr.ah_attr.dlid = there.port.lid;
+  attr.ah_attr.dlid = path.there.port.lid;
   attr.ah_attr.is_global = here.has_gid && here.ethernet ? 1 : 0;
-  attr.ah_attr.grh.hop_limit = hops;
-  attr.ah_attr.grh.sgid_index = gid_index < 0 ? here.gid_index : static_cast<uint8_t>(gid_index);
-  attr.ah_attr.grh.dgid = there.gid;
+  attr.ah_attr.grh.hop_limit = path.hops;
+  attr.ah_attr.grh.sgid_index =
+      path.gid_index < 0 ? here.gid_index : static_cast<uint8_t>(path.gid_index);
+  attr.ah_attr.grh.dgid = path.there.gid;
   const int both = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   const bool reliable = q.qp->qp_type == IBV_QPT_RC;
   return ibv_modify_qp(q.qp, &attr,
@@ -178,19 +178,18 @@ Queue make_queue(const Device& device, const QpWish& wish) {
   return q;
 }
 
-int connect(const Device& here, Queue& q, const Device& there, uint32_t qpn, const Timers& timers,
-            int gid_index, uint8_t hops) {
+int connect(const Device& here, Queue& q, const Path& path) {
   if (const int rc = to_init(q); rc != 0) return rc;
   if (q.qp->qp_type == IBV_QPT_RAW_PACKET) {
     if (const int rc = q.modify(IBV_QPS_RTR); rc != 0) return rc;
     return q.modify(IBV_QPS_RTS);
   }
-  if (const int rc = to_rtr(here, q, there, qpn, timers, gid_index, hops); rc != 0) return rc;
+  if (const int rc = to_rtr(here, q, path); rc != 0) return rc;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = timers.timeout;
-  attr.retry_cnt = timers.retries;
-  attr.rnr_retry = timers.rnr_retries;
+  attr.timeout = path.timers.timeout;
+  attr.retry_cnt = path.timers.retries;
+  attr.rnr_retry = path.timers.rnr_retries;
   attr.max_rd_atomic = 16;
   const bool reliable = q.qp->qp_type == IBV_QPT_RC;
   return ibv_modify_qp(
@@ -202,8 +201,8 @@ int connect(const Device& here, Queue& q, const Device& there, uint32_t qpn, con
 
 Loop make_loop(const Device& device, const QpWish& wish, const Timers& timers) {
   Loop loop{make_queue(device, wish), make_queue(device, wish)};
-  int rc = connect(device, loop.a, device, loop.b.qp->qp_num, timers);
-  if (rc == 0) rc = connect(device, loop.b, device, loop.a.qp->qp_num, timers);
+  int rc = connect(device, loop.a, {device, loop.b.qp->qp_num, timers});
+  if (rc == 0) rc = connect(device, loop.b, {device, loop.a.qp->qp_num, timers});
   if (rc != 0) give_up(*device.answer, "two queues of the port cannot be connected", rc);
   return loop;
 }

@@ -15,7 +15,7 @@ Queue make_raw_queue(const Device& device, const QpWish& wish) {
   raw.mlx5_flags |=
       MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC | MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC;
   Queue q = make_queue(device, raw);
-  if (const int rc = connect(device, q, device, 0); rc != 0)
+  if (const int rc = connect(device, q, {device}); rc != 0)
     give_up(*device.answer, "a raw packet queue does not become ready", rc);
   return q;
 }

@@ -18,6 +18,8 @@ namespace kilim::exam {
 namespace {
 
 constexpr std::size_t most_bytes = std::size_t{16} << 20;
+// More than any report has; comparing is quadratic.
+constexpr std::size_t most_questions = 1000, most_facts = 2000;
 constexpr const char* kind = "kilim-exam";
 
 struct Release {
@@ -55,11 +57,11 @@ std::optional<std::string> text_in(const json_t* object, const char* name) {
   return std::string(json_string_value(j), json_string_length(j));
 }
 
-// False: it is no object of strings. A member that is not there is empty.
+// False: it is no object of strings, or has too many. A member that is not there is empty.
 bool read_pairs(json_t* object, const char* name, std::vector<Pair>& into) {
   json_t* pairs = json_object_get(object, name);
   if (pairs == nullptr) return true;
-  if (!json_is_object(pairs)) return false;
+  if (!json_is_object(pairs) || json_object_size(pairs) > most_facts) return false;
   const char* key = nullptr;
   json_t* value = nullptr;
   json_object_foreach(pairs, key, value) {
@@ -78,7 +80,8 @@ std::string read_entry(json_t* j, std::size_t number, Entry& e) {
   e.title = text_in(j, "title").value_or("");
   e.why = text_in(j, "why").value_or("");
   if (!read_pairs(j, "facts", e.facts) || !read_pairs(j, "measured", e.measured))
-    return "the facts of question " + e.id.substr(0, 20) + " are no object of texts";
+    return printed("the facts of question %zu are no object of at most %zu texts", number,
+                   most_facts);
   return "";
 }
 
@@ -94,12 +97,14 @@ std::string read_all(json_t* root, Report& r) {
   r.program = text_in(root, "program").value_or("");
   r.anonymised = json_is_true(json_object_get(root, "anonymised"));
   if (!read_pairs(root, "device", r.device) || !read_pairs(root, "host", r.host))
-    return "its \"device\" or \"host\" is no object of texts";
+    return printed("its \"device\" or \"host\" is no object of at most %zu texts", most_facts);
   json_t* questions = json_object_get(root, "questions");
   if (!json_is_array(questions)) return "it has no list \"questions\"";
+  if (json_array_size(questions) > most_questions)
+    return printed("it has more than %zu questions, which no report has", most_questions);
   for (std::size_t i = 0; i < json_array_size(questions); i++) {
     Entry e;
-    const std::string why = read_entry(json_array_get(questions, i), i + 1, e);
+    std::string why = read_entry(json_array_get(questions, i), i + 1, e);
     if (!why.empty()) return why;
     r.entries.push_back(std::move(e));
   }

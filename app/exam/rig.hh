@@ -167,13 +167,21 @@ struct Timers {
   uint8_t timeout = 14, retries = 3, rnr_retries = 1, rnr_timer = 1;
 };
 
-// Two queues of one device, or of two, connected.
+// Where a queue leads to; of a raw packet queue nothing of it counts.
+struct Path {
+  const Device& there;
+  uint32_t qpn = 0;
+  Timers timers{};
+  int gid_index = -1;  // -1: the device's own choice
+  uint8_t hops = 64;
+};
+
+// Two queues of one device, connected.
 struct Loop {
   Queue a, b;
 };
 Loop make_loop(const Device& device, const QpWish& wish = {}, const Timers& timers = {});
-int connect(const Device& here, Queue& q, const Device& there, uint32_t qpn,
-            const Timers& timers = {}, int gid_index = -1, uint8_t hops = 64);
+int connect(const Device& here, Queue& q, const Path& path);
 
 Wqe rdma_write(const void* from, uint32_t bytes, uint32_t lkey, uint64_t to, uint32_t rkey);
 Wqe rdma_read(const void* into, uint32_t bytes, uint32_t lkey, uint64_t from, uint32_t rkey);

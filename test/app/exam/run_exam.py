@@ -183,6 +183,9 @@ HOSTILE = {
     "a list of facts": b"{\"report\": \"kilim-exam\", \"schema\": 1, \"questions\": [{\"id\": \"E1\", \"verdict\": \"x\", \"facts\": []}]}",
     "twice": b"{\"report\": \"kilim-exam\", \"report\": \"kilim-exam\", \"schema\": 1, \"questions\": []}",
     "no text": b"{\"report\": \"kilim-exam\", \"schema\": 1, \"questions\": [{\"id\": \"\xff\xfe\", \"verdict\": \"x\"}]}",
+    "many questions": b'{"report": "kilim-exam", "schema": 1, "questions": [' + b'{"id": "E1", "verdict": "x"},' * 100000 + b'{"id": "E1", "verdict": "x"}]}',
+    "many facts": b'{"report": "kilim-exam", "schema": 1, "questions": [{"id": "E1", "verdict": "x", "facts": {'
+                  + b",".join(b'"f%d": ""' % i for i in range(100000)) + b"}}]}",
     "deep": b"[" * 1000000,
     "binary": bytes(range(256)) * 64,
 }
@@ -197,6 +200,13 @@ def hostile(e):
         done = e.alone("--compare", path, good)
         e.check(done.returncode == 2 and path in done.stderr and len(done.stderr) < 1000 and not done.stdout,
                 f"a report that is '{name}' ends with {done.returncode}: {done.stderr[:200]}")
+    odd = json.loads(open(good, encoding="ascii").read())
+    odd["questions"][0]["verdict"] = "\x1b]0;title\x07 a\nb"
+    with open(f"{e.folder}/odd", "w", encoding="ascii") as f:
+        json.dump(odd, f)
+    done = e.alone("--compare", f"{e.folder}/odd", good)
+    e.check(done.returncode == 1 and not re.search(r"[\x00-\x09\x0b-\x1f]", done.stdout) and "1 differences" in done.stdout,
+            f"a verdict that speaks to the terminal: {done.returncode}, {done.stdout!r}")
     with open(f"{e.folder}/huge", "wb") as f:
         f.truncate(1 << 33)
     for path in (f"{e.folder}/huge", e.folder, "/dev/zero", f"{e.folder}/nowhere"):
