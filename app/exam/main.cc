@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Kilim-exam: asks a device the questions of the chapters, each in a child process, and reports.
 // One thread, which opens no device itself.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -69,10 +70,8 @@ std::string why_not(const Question& q, const Options& o) {
   return "";
 }
 
-bool is_wanted(const Question& q, const Options& o) {
-  for (const std::string& id : o.only)
-    if (id == q.id) return true;
-  return o.only.empty();
+bool is_wanted(const std::string& id, const Options& o) {
+  return o.only.empty() || std::ranges::find(o.only, id) != o.only.end();
 }
 
 Found ask(const Question& q, const Options& o) {
@@ -96,7 +95,7 @@ std::string examine(const Options& o, Report& report) {
   report.device = identity.facts;
   report.host = host_facts();
   for (const Question* q : all_questions()) {
-    if (!is_wanted(*q, o)) continue;
+    if (!is_wanted(q->id, o)) continue;
     std::fprintf(stderr, "%s: %s: %s\n", program, q->id, q->title);
     const Found found = ask(*q, o);
     for (const Secret& s : found.secrets) secrets.add(s);
@@ -145,6 +144,7 @@ int compare_reports(const Options& o) {
     if (const auto* why = std::get_if<std::string>(&read))
       return refuse(o.reports[i] + ": " + *why);
     reports[i] = std::get<Report>(std::move(read));
+    std::erase_if(reports[i].entries, [&](const Entry& e) { return !is_wanted(e.id, o); });
   }
   const Differences d = compare(reports[0], reports[1], names[0], names[1]);
   std::fputs(d.text.c_str(), stdout);

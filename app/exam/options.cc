@@ -35,7 +35,7 @@ constexpr cli::Row<Options> rows[] = {
     {'o', "out", "FILE", &Options::out, "write the report, as JSON"},
     {0, "html", "FILE", &Options::html,
      "write it as a page for a browser, which needs no other file"},
-    {0, "only", "ID[,ID]...", set_only, "ask these questions alone, as E1,E15"},
+    {0, "only", "ID[,ID]...", set_only, "ask, or compare, these questions alone, as E1,E15"},
     {0, "list", nullptr, &Options::list, "say which questions there are, and end"},
     {0, "peer", "NAME", &Options::peer, "a second device, for questions that want one"},
     {0, "cable", nullptr, &Options::cable,

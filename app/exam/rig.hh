@@ -167,7 +167,7 @@ struct Timers {
   uint8_t timeout = 14, retries = 3, rnr_retries = 1, rnr_timer = 1;
 };
 
-// Where a queue leads to; of a raw packet queue nothing of it counts.
+// The peer that a queue leads to, and how; a raw packet queue has none, and ignores it.
 struct Path {
   const Device& there;
   uint32_t qpn = 0;

@@ -163,6 +163,16 @@ def differences(e, runs):
     e.check(same.returncode == 0 and "0 differences" in same.stdout, f"one card differs from itself: {same.stdout}")
 
 
+def beside_a_device(e):
+    """--compare with one report asks the device at hand."""
+    for profile, code, count in (("cx6dx", 0, 0), ("less-odp", 1, 3)):
+        done = subprocess.run([e.vhca, "--profile", profile, "--wire", f"unix:{e.folder}/one.d", "--", e.exam, "--compare",
+                               f"{e.folder}/first.json", "--only", "E1,E27"], capture_output=True, text=True, timeout=SECONDS, check=False)
+        said = re.findall(r"(?m)^  (?!for Kilim|facts:)", done.stdout)
+        e.check((done.returncode, len(said)) == (code, count),
+                f"--compare of one report beside {profile}: {done.returncode}, {done.stdout}")
+
+
 def hanging(e, runs):
     slow = runs["slow"]["questions"][0]
     e.check(slow["verdict"] == "hung", f"a question without an end is '{slow['verdict']}'")
@@ -264,6 +274,7 @@ def main(vhca, exam):
         runs = {name: w.result() for name, w in waits.items()}
         for part in (two_runs, table, names, differences, hanging, ways_to_ask, pages):
             part(e, runs)
+        beside_a_device(e)
         hostile(e)
         print(f"{e.checks} checks, {len(e.faults)} faults")
         return 1 if e.faults else 0
