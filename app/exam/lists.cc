@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// E6, E22: lists of a key by chance, and interleaved ones.
+// E5, E6, E22: lists of entries of one size, lists by chance, and interleaved ones.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
 
+#include "kilim/prm/cmd.hh"
+#include "kilim/prm/mkc.hh"
 #include "question.hh"
 #include "umr.hh"
 
@@ -158,7 +160,83 @@ constexpr Meaning interleaved_means[] = {
     {"some fail", "the limits of interleaved layouts go into the capabilities: see the facts"},
 };
 
+constexpr uint32_t log_unit = 12, unit = 1u << log_unit;
+
+// A key of entries of 4 KiB, by command: verbs make none. 0: `why` has the refusal.
+uint32_t make_fixed_key(const Device& d, std::string& why) {
+  mlx5dv_pd pd{};
+  mlx5dv_obj object{};
+  object.pd = {d.pd, &pd};
+  mlx5dv_init_obj(&object, MLX5DV_OBJ_PD);
+  prm::CreateMkeyIn in{};
+  in.opcode = be16{prm::cmd::create_mkey};
+  prm::mkc::free::set(in.mkc, 1u);
+  prm::mkc::umr_en::set(in.mkc, 1u);
+  prm::mkc::local_read::set(in.mkc, 1u);
+  prm::mkc::local_write::set(in.mkc, 1u);
+  prm::mkc::access_mode_1_0::set(in.mkc, prm::mkc::access_mode_ksm);
+  prm::mkc::qpn::set(in.mkc, prm::mkey::any_qpn);
+  prm::mkc::pd::set(in.mkc, pd.pdn);
+  prm::mkc::log_entity_size::set(in.mkc, log_unit);
+  in.mkc.translations_octword_size = be32{4};
+  prm::CreateMkeyOut out{};
+  if (mlx5dv_devx_obj_create(d.context, &in, sizeof in, &out, sizeof out) == nullptr) {
+    why =
+        errno_name(errno_now()) + printed(", status 0x%02x", static_cast<unsigned>(out.hdr.status));
+    return 0;
+  }
+  return out.mkey_index.host() << 8;
+}
+
+// "ok": two entries of 4 KiB with this byte count are read whole.
+std::string try_fixed(Bench& b, uint32_t byte_count) {
+  std::string why;
+  UmrWish wish;
+  wish.key = make_fixed_key(b.d, why);
+  if (wish.key == 0) return "no key: " + why;
+  wish.mask = usual_mask & ~prm::umr::mask_atomic;
+  wish.access = prm::mkey::local_read | prm::mkey::local_write;
+  wish.len = uint64_t{2} * unit;
+  wish.log_entity = log_unit;
+  for (const uint32_t page : {3u, 1u}) {
+    prm::Klm k = klm(b.at + std::size_t{page} * unit, 0, b.mr->lkey);
+    k.byte_count = be32{byte_count};
+    wish.list.push_back(k);
+  }
+  std::string seen = b.post(umr(wish));
+  if (seen != "ok") return "the UMR: " + seen;
+  Wqe w{.opcode = MLX5_OPCODE_RDMA_WRITE, .body = {}};
+  seen = b.post(w.remote(place(b.into), b.mr_into->rkey).data(uint64_t{0}, 2 * unit, wish.key));
+  if (seen != "ok") return seen;
+  const bool same = std::memcmp(b.into, b.at + 3 * unit, unit) == 0 &&
+                    std::memcmp(b.into + unit, b.at + unit, unit) == 0;
+  return same ? "ok" : "wrong data";
+}
+
+void ask_fixed(const Setting& setting, Answer& answer) {
+  Bench b(setting, answer);
+  if (!b.d.devx) answer.not_run("the device was opened without firmware commands (DevX)");
+  std::string zero;
+  bool all = true;
+  for (const uint32_t count : {0u, unit, 1u, 0x12345678u}) {
+    const std::string seen = try_fixed(b, count);
+    answer.fact(printed("byte count 0x%x", count), seen);
+    if (count == 0) zero = seen;
+    all = all && seen == "ok";
+    if (seen != "ok") b.again();
+  }
+  answer.verdict(all ? "ignored" : zero == "ok" ? "some are refused" : "not by 0");
+}
+
+constexpr Meaning fixed_means[] = {
+    {"ignored", "the byte count of an entry of one size says nothing, as the library has it"},
+    {"some are refused", "entries of one size are written with 0, or with their size, always"},
+    {"not by 0", "entries of one size are written with their size always; or there are none"},
+};
+
 constexpr Question rows[] = {
+    {"E5", "entries of one size with a byte count", 0, Disturbs::nothing, 20, fixed_means,
+     "the byte count that is refused", "--fault wqe@3", ask_fixed},
     {"E6", "lists of entries at any byte, by chance", 0, Disturbs::nothing, 20, random_lists_mean,
      "the list and its error", "--fault wqe@2", ask_random_lists},
     {"E22", "interleaved lists: strides, overlaps, many entries", 0, Disturbs::nothing, 20,

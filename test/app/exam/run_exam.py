@@ -43,6 +43,7 @@ TURNED = {
     "E11": ("the usual fields", ["--profile", "plain-lists"], "fewer fields"),
     "E13": ("checked", ["--fault", "wqe@1"], "other"),
     "E14": ("old tags are refused", ["--fault", "wqe@2"], "other"),
+    "E5": ("ignored", ["--fault", "wqe@3"], "some are refused"),
     "E6": ("as written", ["--fault", "wqe@2"], "some differ"),
     "E22": ("as written", ["--fault", "wqe@3"], "some fail"),
     "E20": ("free afterwards", ["--fault", "wqe@2"], "refused"),
@@ -222,7 +223,7 @@ def hostile(e):
     for path in (f"{e.folder}/huge", e.folder, "/dev/zero", f"{e.folder}/nowhere"):
         done = e.alone("--compare", good, path)
         e.check(done.returncode == 2 and path in done.stderr, f"{path} ends with {done.returncode}: {done.stderr[:200]}")
-    for words in (["--only", "E999"], ["--effort", "0"], ["stray"], ["--compare", "a", "b", "c"], ["--cable"], ["--bogus"]):
+    for words in (["--device", "nowhere"], ["--only", "E999"], ["--effort", "0"], ["stray"], ["--compare", "a", "b", "c"], ["--cable"], ["--bogus"]):
         done = e.alone(*words)
         e.check(done.returncode == 2 and done.stderr.startswith("kilim-exam: "), f"{words} ends with {done.returncode}: {done.stderr}")
 
