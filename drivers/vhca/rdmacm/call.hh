@@ -31,10 +31,15 @@ struct Call {
 };
 
 using Command = int (*)(Call&);
-inline constexpr uint32_t command_count = RDMA_USER_CM_CMD_JOIN_MCAST + 1;
+// Behind JOIN_MCAST Linux 6.17 has RESOLVE_IB_SERVICE, which asks a subnet's administration, and
+// this one; the rdma_user_cm.h of older rdma-cores names neither.
+inline constexpr uint32_t write_event_number = RDMA_USER_CM_CMD_JOIN_MCAST + 2;
+inline constexpr uint32_t command_count = write_event_number + 1;
 // By number; null: there is none, or it is MIGRATE_ID.
 Command command_of(uint32_t number) noexcept;
 // ucma_migrate_id(): the id and its unread events go from that file to the call's.
 int migrate(Call&, File& from);
+// ucma_write_cm_event(), in events.cc: an event that the client posts to an id of its own.
+int write_event(Call&);
 
 }  // namespace kilim::vhca::rdmacm

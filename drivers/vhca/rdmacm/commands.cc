@@ -323,9 +323,10 @@ int leave_group(Call& c) {
 
 // By number; MIGRATE_ID is apart, since it needs another file, and there is no GET_OPTION.
 constexpr Command commands[] = {
-    create_id, destroy,     bind_ip,    resolve_ip, route,     query_route,  connect,    listen,
-    accept,    reject,      disconnect, qp_attr,    get_event, nullptr,      set_option, notify,
-    join_ip,   leave_group, nullptr,    query,      bind,      resolve_addr, join_group,
+    create_id,    destroy,    bind_ip, resolve_ip,  route,   query_route, connect,
+    listen,       accept,     reject,  disconnect,  qp_attr, get_event,   nullptr,
+    set_option,   notify,     join_ip, leave_group, nullptr, query,       bind,
+    resolve_addr, join_group, nullptr, write_event,
 };
 static_assert(std::size(commands) == command_count);
 

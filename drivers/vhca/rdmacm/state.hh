@@ -46,6 +46,10 @@ enum class EventType : uint32_t {
   multicast_error,
   addr_change,
   timewait_exit,
+  addrinfo_resolved,
+  addrinfo_error,
+  user,
+  internal,
 };
 
 // Types by the numbers of <rdma/ib_verbs.h>, which librdmacm passes on.

@@ -16,9 +16,11 @@ void lengths_that_lie_are_refused() {
   rdma_ucm_cmd_hdr hdr{RDMA_USER_CM_CMD_CREATE_ID, 24, 4};
   EQUAL(c.raw(&hdr, 7), -EINVAL);
   EQUAL(c.raw(&hdr, sizeof(hdr)), -EINVAL);  // 24 bytes are said, none follow
-  hdr.cmd = RDMA_USER_CM_CMD_JOIN_MCAST + 1;
+  hdr.cmd = RDMA_USER_CM_CMD_JOIN_MCAST + 3;
   hdr.in = 0;
   EQUAL(c.raw(&hdr, sizeof(hdr)), -EINVAL);
+  hdr.cmd = RDMA_USER_CM_CMD_JOIN_MCAST + 1;  // RESOLVE_IB_SERVICE
+  EQUAL(c.raw(&hdr, sizeof(hdr)), -ENOSYS);
   hdr.cmd = RDMA_USER_CM_CMD_GET_OPTION;
   EQUAL(c.raw(&hdr, sizeof(hdr)), -ENOSYS);
   rdma_ucm_create_id_resp resp{};
@@ -100,7 +102,7 @@ void any_bytes_are_answered() {
       ::mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (int i = 0; i < 20'000; i++) {
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(rng() % 4 == 0 ? rng() : 0);
-    const rdma_ucm_cmd_hdr hdr{static_cast<__u32>(rng() % 24), static_cast<__u16>(rng() % 400),
+    const rdma_ucm_cmd_hdr hdr{static_cast<__u32>(rng() % 27), static_cast<__u16>(rng() % 400),
                                static_cast<__u16>(rng() % 400)};
     std::memcpy(bytes.data(), &hdr, sizeof(hdr));
     if (rng() % 2 == 0) std::memcpy(bytes.data() + sizeof(hdr), &room, sizeof(room));

@@ -254,6 +254,42 @@ void an_id_moves_with_its_events() {
   EQUAL(to.destroy(id), 0);
 }
 
+// Command 24 of Linux 6.17, WRITE_CM_EVENT, by the bytes of its struct: librdmacm's
+// rdma_write_cm_event() and, of type INTERNAL, rdma_resolve_addrinfo().
+struct WrittenEvent {
+  uint32_t id, reserved, event, status;
+  uint64_t arg, rest[37];
+};
+static_assert(sizeof(WrittenEvent) == 16 + sizeof(rdma_ucm_ud_param));
+
+void a_client_posts_events_to_its_ids() {
+  constexpr uint32_t command = 24, user = 18, internal = 19;
+  constexpr uint64_t arg = 0x1122334455667788;
+  Channel c, other;
+  rdma_ucm_event_resp e{};
+  const uint32_t id = c.make(RDMA_PS_TCP, 77);
+  EQUAL(c.send(command, WrittenEvent{id, 0, 9, 0, arg, {}}),
+        -EINVAL);  // ESTABLISHED is not the client's to say
+  EQUAL(c.send(command, WrittenEvent{id + 1, 0, user, 0, arg, {}}), -ENOENT);
+  EQUAL(other.send(command, WrittenEvent{id, 0, user, 0, arg, {}}), -EINVAL);
+  CU_ASSERT(!c.readable());
+  EQUAL(c.send(command, WrittenEvent{id, 0, user, 5, arg, {}}), 0);
+  EQUAL(c.send(command, WrittenEvent{id, 0, internal, 0, 16, {}}), 0);
+  CU_ASSERT(c.readable());
+  EQUAL(c.event(e), 0);
+  EQUAL(e.event, user);
+  EQUAL(e.uid, 77);
+  EQUAL(e.id, id);
+  EQUAL(e.status, 5);
+  CU_ASSERT(std::memcmp(&e.param, &arg, sizeof(arg)) == 0);
+  EQUAL(c.event(e), 0);
+  EQUAL(e.event, internal);
+  CU_ASSERT(!c.readable());
+  uint32_t reported = 0;
+  EQUAL(c.destroy(id, &reported), 0);
+  EQUAL(reported, 2);
+}
+
 constexpr kilim::test::Case cases[] = {
     {"ids are the lowest that are free", ids_are_the_lowest_that_are_free},
     {"an address is an adapter's, or any", an_address_is_an_adapters_or_any},
@@ -268,6 +304,7 @@ constexpr kilim::test::Case cases[] = {
     {"a query says what was resolved", a_query_says_what_was_resolved},
     {"a group is joined, and told", a_group_is_joined_and_told},
     {"an id moves with its events", an_id_moves_with_its_events},
+    {"a client posts events to its ids", a_client_posts_events_to_its_ids},
 };
 
 }  // namespace
