@@ -16,6 +16,8 @@ namespace ste = prm::ste;
 namespace {
 
 constexpr std::size_t vlan_bytes = 4, both_macs = 12;  // in front of a tag
+// mlx5_ifc.h, ste_modify_packet; beside tunnel_decap_l3 1: the new header has a tag.
+constexpr prm::CapField action_description{0xa4, 4};
 
 }  // namespace
 
@@ -25,15 +27,15 @@ const char* SteActions::act(SteBranch& b, std::span<const std::byte> entry,
       ste_get(entry, ste::counter_trigger_23_16) << 16 | ste_get(entry, ste::counter_trigger_15_0);
   if (counter != 0) hit(s_.counters->at(counter), b.frame.size());
   if (egress_ && type == ste::type_tx) return send_action(b, entry);
-  if (const char* why = tunnel_action(b, ste_get(entry, ste::tunneling_action))) return why;
+  if (const char* why = tunnel_action(b, entry)) return why;
   if (type == ste::type_modify_packet) return rewrite(b, entry);
   const uint32_t pointer = ste_get(entry, ste::qp_list_pointer);
   if ((pointer & ste::has_flow_tag) != 0) b.tag = pointer & 0xffffff;
   return nullptr;
 }
 
-const char* SteActions::tunnel_action(SteBranch& b, uint32_t action) noexcept {
-  switch (action) {
+const char* SteActions::tunnel_action(SteBranch& b, std::span<const std::byte> entry) noexcept {
+  switch (ste_get(entry, ste::tunneling_action)) {
     case ste::tunnel_none:
     case ste::tunnel_enable:
       return nullptr;
@@ -41,7 +43,10 @@ const char* SteActions::tunnel_action(SteBranch& b, uint32_t action) noexcept {
       return take_tunnel_off(b);
     case ste::tunnel_pop_vlan:
       return pop_vlan(b);
-    default:  // of packets without an Ethernet header
+    case ste::tunnel_decap_l3:
+      if (ste_get(entry, action_description) == 0) return give_ethernet(b);
+      return ste_end::unknown;  // what a tag's fields are then is said nowhere
+    default:
       return ste_end::unknown;
   }
 }
@@ -53,6 +58,18 @@ const char* SteActions::take_tunnel_off(SteBranch& b) noexcept {
     return ste_end::no_tunnel;
   b.frame = b.frame.subspan(t.inner_at);
   b.known = false;
+  return nullptr;
+}
+
+// A packet that lay in the tunnel without an Ethernet header gets one of zeros, which the entry's
+// header actions fill (dr_ste_v0_set_rx_decap_l3(), dr_ste_v0_set_action_decap_l3_list()).
+const char* SteActions::give_ethernet(SteBranch& b) noexcept {
+  const wire::TunnelView t = wire::parse_tunnel(b.frame, wire::parse_packet(b.frame));
+  if (t.kind == wire::TunnelKind::none || t.has_ether || b.frame.size() < t.inner_at)
+    return ste_end::no_tunnel;
+  if (!make_own(b)) return ste_end::too_many;
+  b.frame = b.frame.subspan(t.inner_at - wire::ether_header_bytes);
+  std::fill_n(b.frame.begin(), wire::ether_header_bytes, std::byte{0});
   return nullptr;
 }
 

@@ -70,8 +70,9 @@ class SteActions {
   }
 
  private:
-  const char* tunnel_action(SteBranch&, uint32_t action) noexcept;
+  const char* tunnel_action(SteBranch&, std::span<const std::byte> entry) noexcept;
   const char* take_tunnel_off(SteBranch&) noexcept;
+  const char* give_ethernet(SteBranch&) noexcept;
   const char* pop_vlan(SteBranch&) noexcept;
   const char* send_action(SteBranch&, std::span<const std::byte> entry) noexcept;
   const char* push_vlan(SteBranch&, uint32_t tag) noexcept;

@@ -145,8 +145,10 @@ struct Decapsulator {
   }
   // rdma-core v44 providers/mlx5/mlx5_ifc.h, ste_rx_steering_mult: type, lookup "do not care" here
   // and next, a table of one entry at the hit address, and the action.
-  void put_entry(std::byte* entry) const {
+  std::byte* entry = nullptr;
+  void put_entry(std::byte* to) {
     constexpr uint32_t receives = 2, do_not_care = 0x0f;
+    entry = to;
     const uint64_t index = ethernet::icm_end::address_of(ethernet::IcmEnd::tir, tirn) >> 5 | 1;
     std::memset(entry, 0, 64);
     const auto span = std::span(entry, 64);
@@ -156,6 +158,38 @@ struct Decapsulator {
     prm::cap_set(span, {0x38, 8}, static_cast<uint32_t>(index >> 27));
     prm::cap_set(span, {0x40, 27}, static_cast<uint32_t>(index));
     prm::cap_set(span, prm::ste::tunneling_action, prm::ste::tunnel_decap);
+  }
+  // A packet without an Ethernet header gets that of this frame: ste_modify_packet, and the actions
+  // of libmlx5's dr_ste_v0_set_action_decap_l3_list() as 8 bytes each.
+  void give_header(const Bytes& of) const {
+    constexpr uint32_t modifies = 6, set = 2, count = 5;
+    const auto bits = [&of](std::size_t at, std::size_t n) {
+      uint32_t v = 0;
+      for (std::size_t i = 0; i < n; i++) v = v << 8 | std::to_integer<uint32_t>(of[at + i]);
+      return v;
+    };
+    struct Set {
+      uint32_t field, shift, length, data;
+    };
+    const Set sets[count] = {{0, 16, 0, bits(0, 4)},
+                             {1, 16, 0, bits(6, 4)},
+                             {0, 0, 16, bits(4, 2)},
+                             {2, 32, 16, bits(12, 2)},
+                             {1, 0, 16, bits(10, 2)}};
+    const ethernet::IcmBlock block = *soft.icm.rewrite.alloc(64);
+    const std::span list(reinterpret_cast<std::byte*>(block.va), 64);
+    for (std::size_t i = 0; i < count; i++) {
+      const auto to = list.subspan(i * 8, 8);
+      prm::cap_set(to, {0, 32},
+                   set << 24 | sets[i].field << 16 | sets[i].shift << 8 | sets[i].length);
+      prm::cap_set(to, {32, 32}, sets[i].data);
+    }
+    const std::span span(entry, 64);
+    prm::cap_set(span, {0, 4}, modifies);
+    prm::cap_set(span, {0x60, 16}, count);
+    prm::cap_set(span, {0x80, 32},
+                 static_cast<uint32_t>((block.address - soft.icm.rewrite.start()) / 64));
+    prm::cap_set(span, {0xa1, 3}, 3);  // DR_STE_TUNL_ACTION_L3_DECAP
   }
   // From the wire, or from the adapter's own queue. The bytes that have come, or 0.
   std::size_t pass(const Bytes& frame, bool looped) {
@@ -211,6 +245,29 @@ void a_tunnel_is_taken_off_or_the_drop_is_told() {
   EQUAL(d.pass(pptp, false), 0u);
 }
 
+// mlx5dv_dr's L3_TUNNEL_TO_L2 with five header actions.
+void a_packet_in_a_tunnel_gets_an_ethernet_header() {
+  for (const bool ipv6 : {false, true}) {
+    Decapsulator d;
+    const TunnelSpec gre{.carrier = Carrier::gre_ip, .inner = {.ipv6 = ipv6}};
+    const Bytes inner = make_frame(gre.inner);
+    d.give_header(inner);
+    for (const bool looped : {false, true}) {
+      std::memset(d.r.room(1), 0xee, inner.size());
+      EQUAL_FATAL(d.pass(make_tunnel(gre), looped), inner.size());
+      CU_ASSERT(std::memcmp(d.r.room(1), inner.data(), inner.size()) == 0);
+      // What has an Ethernet header of its own is no such packet, nor is what lies in no tunnel.
+      const uint64_t drops = d.drops();
+      EQUAL(d.pass(make_tunnel({.carrier = Carrier::gre}), looped), 0u);
+      EQUAL(d.pass(make_frame({}), looped), 0u);
+      EQUAL(d.drops() - drops, 2u);
+    }
+    // With a tag: refused, and told.
+    prm::cap_set(std::span(d.entry, 64), {0xa4, 4}, 1);
+    EQUAL(d.pass(make_tunnel(gre), false), 0u);
+  }
+}
+
 // A frame that comes by another way all the same is told to have lost this one.
 void a_way_that_is_lost_is_told() {
   Decapsulator d;
@@ -229,6 +286,7 @@ void a_way_that_is_lost_is_told() {
 
 constexpr Case of_tunnel_rules[] = {
     {"a tunnel is taken off, or the drop is told", a_tunnel_is_taken_off_or_the_drop_is_told},
+    {"a packet in a tunnel gets an Ethernet header", a_packet_in_a_tunnel_gets_an_ethernet_header},
     {"a way that is lost is told", a_way_that_is_lost_is_told},
     {"the inner headers are hashed", the_inner_headers_are_hashed},
     {"rules look into tunnels", rules_look_into_tunnels},
