@@ -77,6 +77,19 @@ int query_port(Context& context, Bundle& b) {
   return b.put(UVERBS_ATTR_QUERY_PORT_RESP, resp);
 }
 
+// Linux core/uverbs_std_types_device.c, UVERBS_METHOD_QUERY_PORT_SPEED, which the headers of older
+// rdma-cores do not have; in units of 100 Mbit/s, of a port that is down 0
+// (hw/mlx5/main.c, mlx5_ib_query_port_speed_from_port()).
+constexpr uint16_t method_port_speed = UVERBS_METHOD_QUERY_GID_ENTRY + 1;
+constexpr uint16_t port_speed_port = 0, port_speed_resp = 1;
+
+int query_port_speed(Context& context, Bundle& b) {
+  constexpr uint64_t edr_4x = 1000;  // what describe_port() says
+  Result<PortAttr> p = port_of(context, b.value(port_speed_port));
+  if (!p) return -p.error().code;
+  return b.put(port_speed_resp, p->active ? edr_4x : uint64_t{0});
+}
+
 // What an embedded switch would say of the port; there is none, so no flag is set.
 int query_switch_port(Context& context, Bundle& b) {
   Result<PortAttr> p = port_of(context, b.value(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM));
@@ -123,6 +136,10 @@ constexpr AttrRule port_rules[] = {
     {UVERBS_ATTR_QUERY_PORT_RESP, AttrKind::out, true,
      offsetof(ib_uverbs_query_port_resp_ex, reserved)},
 };
+constexpr AttrRule speed_rules[] = {
+    {port_speed_port, AttrKind::in, true, 8, 8},
+    {port_speed_resp, AttrKind::out, true, 8, 8},
+};
 constexpr AttrRule switch_port_rules[] = {
     {MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, AttrKind::in, true, 4, 4},
     {MLX5_IB_ATTR_QUERY_PORT, AttrKind::out, true, sizeof(mlx5_ib_uapi_query_port)},
@@ -143,6 +160,8 @@ constexpr AttrRule table_rules[] = {
 constexpr Method port_table[] = {
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, WhenDead::refused, query_port,
      port_rules},  // ACCESS_REG (main.c, mlx5_query_port_roce())
+    {UVERBS_OBJECT_DEVICE, method_port_speed, WhenDead::refused, query_port_speed,
+     speed_rules},  // as above
     {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, WhenDead::runs, query_switch_port,
      switch_port_rules},  // no command without a switch (std_types.c)
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, WhenDead::runs, query_gid_entry,

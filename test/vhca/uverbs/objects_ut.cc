@@ -208,6 +208,30 @@ void the_first_gid_is_link_local_and_of_roce_v2() {
   EQUAL(std::memcmp(table[0].gid, expected, 16), 0);
 }
 
+// Linux include/uapi/rdma/ib_user_ioctl_cmds.h of 2026: method 7 of the device, attributes 0 and 1.
+void a_port_says_its_speed_in_units_of_100_mbit() {
+  Client c;
+  const auto query = [&](uint64_t port, auto& speed) {
+    return Ioctl(UVERBS_OBJECT_DEVICE, 7).in(0, port).out(1, speed).run(*c.file);
+  };
+  uint64_t speed = 0;
+  uint32_t half = 0;
+  EQUAL(query(1, speed), 0);
+  ib_uverbs_query_port_resp_ex said{};
+  EQUAL(Ioctl(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT)
+            .in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, uint64_t{1})
+            .out(UVERBS_ATTR_QUERY_PORT_RESP, said)
+            .run(*c.file),
+        0);
+  EQUAL(said.legacy_resp.active_speed, 32);  // EDR, 25 Gbit/s a lane
+  EQUAL(said.legacy_resp.active_width, 2);   // four lanes
+  EQUAL(speed, 1000);
+  EQUAL(query(0, speed), -EINVAL);
+  EQUAL(query(2, speed), -EINVAL);
+  EQUAL(query(1ull << 32 | 1, speed), -EINVAL);
+  CU_ASSERT(query(1, half) < 0);
+}
+
 // A wire that is interface 7 of the machine and carries nothing.
 class SeventhInterface final : public Wire {
  public:
@@ -349,6 +373,7 @@ constexpr Case cases[] = {
     {"UAR pages are mapped by their cookie", uar_pages_are_mapped_by_their_cookie},
     {"the clock page is for reading", the_clock_page_is_for_reading},
     {"the first GID is link-local and of RoCE v2", the_first_gid_is_link_local_and_of_roce_v2},
+    {"a port says its speed in units of 100 Mbit/s", a_port_says_its_speed_in_units_of_100_mbit},
     {"a GID names the interface of its wire", a_gid_names_the_interface_of_its_wire},
     {"a path needs a GID and a MAC", a_path_needs_a_gid_and_a_mac},
     {"a child after fork has nothing", a_child_after_fork_has_nothing},
