@@ -52,7 +52,7 @@ const char* SteActions::tunnel_action(SteBranch& b, std::span<const std::byte> e
 }
 
 const char* SteActions::take_tunnel_off(SteBranch& b) noexcept {
-  const wire::TunnelView t = wire::parse_tunnel(b.frame, wire::parse_packet(b.frame));
+  const wire::TunnelView t = wire::parse_removable(b.frame, wire::parse_packet(b.frame));
   if (t.kind == wire::TunnelKind::none || !t.has_ether ||
       b.frame.size() < t.inner_at + wire::ether_header_bytes)
     return ste_end::no_tunnel;
@@ -64,7 +64,7 @@ const char* SteActions::take_tunnel_off(SteBranch& b) noexcept {
 // A packet that lay in the tunnel without an Ethernet header gets one of zeros, which the entry's
 // header actions fill (dr_ste_v0_set_rx_decap_l3(), dr_ste_v0_set_action_decap_l3_list()).
 const char* SteActions::give_ethernet(SteBranch& b) noexcept {
-  const wire::TunnelView t = wire::parse_tunnel(b.frame, wire::parse_packet(b.frame));
+  const wire::TunnelView t = wire::parse_removable(b.frame, wire::parse_packet(b.frame));
   if (t.kind == wire::TunnelKind::none || t.has_ether || b.frame.size() < t.inner_at)
     return ste_end::no_tunnel;
   if (!make_own(b)) return ste_end::too_many;

@@ -8,6 +8,8 @@ namespace {
 
 constexpr uint8_t protocol_gre = 47;
 constexpr uint32_t outer_udp_bytes = 8, vxlan_bytes = 8, vni_at = 4, gre_bytes = 4;
+constexpr uint32_t geneve_bytes = 8;
+constexpr uint16_t geneve_port = 6081;
 constexpr uint16_t type_ether = 0x6558;  // transparent Ethernet bridging
 constexpr uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd;
 // Bits of GRE's first two bytes. Routing (RFC 1701) is not parsed, and neither are versions above
@@ -55,7 +57,31 @@ void parse_gre(std::span<const std::byte> packet, uint32_t at, TunnelView& t) no
   parse_inner(packet, t);
 }
 
+// Version 0; its options count in words of four bytes.
+void parse_geneve(std::span<const std::byte> packet, const PacketView& outer,
+                  TunnelView& t) noexcept {
+  const uint32_t at = outer.l4_at + outer_udp_bytes;
+  if (get_be<uint16_t>(packet, outer.l4_at + 2) != geneve_port || at + geneve_bytes > packet.size())
+    return;
+  const uint16_t first = get_be<uint16_t>(packet, at), protocol = get_be<uint16_t>(packet, at + 2);
+  const uint32_t end = at + geneve_bytes + 4 * (first >> 8 & 0x3fu);
+  const bool known = protocol == type_ether || protocol == type_ipv4 || protocol == type_ipv6;
+  if (first >> 14 != 0 || !known || end > packet.size()) return;
+  t.kind = TunnelKind::geneve;
+  t.has_ether = protocol == type_ether;
+  t.id = get_be<uint32_t>(packet, at + vni_at) >> 8;
+  t.inner_at = end;
+  t.inner = t.has_ether ? parse_packet_at(packet, end) : parse_ip_at(packet, protocol, end);
+}
+
 }  // namespace
+
+TunnelView parse_removable(std::span<const std::byte> frame, const PacketView& outer) noexcept {
+  TunnelView t = parse_tunnel(frame, outer);
+  if (t.kind == TunnelKind::none && outer.l4 == L4::udp && !outer.fragment)
+    parse_geneve(frame.first(outer.l3_end), outer, t);
+  return t;
+}
 
 TunnelView parse_tunnel(std::span<const std::byte> frame, const PacketView& outer) noexcept {
   TunnelView t;

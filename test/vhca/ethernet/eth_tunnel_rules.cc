@@ -268,6 +268,40 @@ void a_packet_in_a_tunnel_gets_an_ethernet_header() {
   }
 }
 
+// RFC 8926. `of`: what lies in it; `first`: version, words of options, flags.
+Bytes make_geneve(std::size_t first, std::size_t protocol, const Bytes& of) {
+  const TunnelSpec udp{.carrier = Carrier::other};
+  Bytes frame = wrap(udp, of);
+  put16(frame, outer_l4(udp) + 2, 6081);
+  put16(frame, outer_l4(udp) + 8, first);
+  put16(frame, outer_l4(udp) + 10, protocol);
+  return frame;
+}
+
+// With options and without; what is no GENEVE, or ends before its options do, is dropped and told.
+void geneve_is_taken_off() {
+  Decapsulator d;
+  const Bytes inner = make_frame({}), packet(inner.begin() + 14, inner.end());
+  Bytes with_option(8, std::byte{0x5a});
+  with_option.insert(with_option.end(), inner.begin(), inner.end());
+  for (const bool looped : {false, true}) {
+    std::memset(d.r.room(1), 0xee, inner.size());
+    EQUAL_FATAL(d.pass(make_geneve(0, 0x6558, inner), looped), inner.size());
+    CU_ASSERT(std::memcmp(d.r.room(1), inner.data(), inner.size()) == 0);
+    EQUAL(d.pass(make_geneve(0x0200, 0x6558, with_option), looped), inner.size());
+    CU_ASSERT(std::memcmp(d.r.room(1), inner.data(), inner.size()) == 0);
+    const uint64_t drops = d.drops();
+    EQUAL(d.pass(make_geneve(0x4000, 0x6558, inner), looped), 0u);  // version 1
+    EQUAL(d.pass(make_geneve(0x3f00, 0x6558, Bytes(64)), looped), 0u);
+    EQUAL(d.pass(make_geneve(0, 0x880b, inner), looped), 0u);
+    EQUAL(d.pass(make_geneve(0, 0x0800, packet), looped), 0u);  // it has no Ethernet header
+    EQUAL(d.drops() - drops, 4u);
+  }
+  d.give_header(inner);
+  EQUAL_FATAL(d.pass(make_geneve(0, 0x0800, packet), false), inner.size());
+  CU_ASSERT(std::memcmp(d.r.room(1), inner.data(), inner.size()) == 0);
+}
+
 // A frame that comes by another way all the same is told to have lost this one.
 void a_way_that_is_lost_is_told() {
   Decapsulator d;
@@ -287,6 +321,7 @@ void a_way_that_is_lost_is_told() {
 constexpr Case of_tunnel_rules[] = {
     {"a tunnel is taken off, or the drop is told", a_tunnel_is_taken_off_or_the_drop_is_told},
     {"a packet in a tunnel gets an Ethernet header", a_packet_in_a_tunnel_gets_an_ethernet_header},
+    {"GENEVE is taken off", geneve_is_taken_off},
     {"a way that is lost is told", a_way_that_is_lost_is_told},
     {"the inner headers are hashed", the_inner_headers_are_hashed},
     {"rules look into tunnels", rules_look_into_tunnels},
