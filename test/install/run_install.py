@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs into a folder and uses what lies there as a stranger would.
 
-Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, vhca, documents, headers, examples, plugin, project or subproject"""
+Usage: run_install.py ROOT BUILD VERSION WHAT   WHAT: programs, packages, vhca, documents, headers, examples, plugin, project or subproject"""
 
 import concurrent.futures
 import glob
@@ -105,6 +105,43 @@ def documents(root, staged, version):
     for name in ("README.md", "LICENSE", "doc/guides/umr.md", "examples/03_umr_gather.cc"):
         assert os.path.exists(os.path.join(top, name)), name
     print(f"{links} links, examples")
+
+
+def patterns(root):
+    """What each of Debian's packages takes of an installation below /usr: (package, pattern) rows of debian/*.install."""
+    for path in sorted(glob.glob(os.path.join(root, "debian/*.install"))):
+        with open(path, encoding="utf-8") as f:
+            for word in f.read().split():
+                yield os.path.basename(path).removesuffix(".install"), word
+
+
+def packages(root, staged, version):
+    """Each installed file is of one package, each line of debian/*.install takes one; names and version are this build's."""
+    multiarch = os.path.join(staged.prefix, "lib", "triplet")
+    rows, used, wrong = list(patterns(root)), set(), []
+    for path in glob.glob(f"{staged.folder}/**/*", recursive=True):
+        if os.path.isdir(path) and not os.path.islink(path):
+            continue
+        name = path if not path.startswith(staged.libdir + "/") else multiarch + path[len(staged.libdir):]
+        name = os.path.join("usr", os.path.relpath(name, staged.prefix))
+        if path == staged.plugin:   # its folder is DPDK's own, whatever the prefix
+            name = os.path.join("usr/lib/triplet/dpdk/pmds-x", os.path.basename(path))
+        takers = [row for row in rows if taken(name, row[1])]
+        used.update(takers)
+        if len({package for package, _ in takers}) != 1:
+            wrong.append((name, takers))
+    assert not wrong, wrong[:10]
+    assert used == set(rows), set(rows) - used
+    with open(os.path.join(root, "debian/changelog"), encoding="utf-8") as f:
+        assert f.read().startswith(f"kilim ({version}-"), "debian/changelog has another version than meson.build"
+    for library in ("libkilim", "libkilim-vhca"):
+        assert library + abi(version) in {package for package, _ in rows}, f"no package {library}{abi(version)}"
+    print(f"{len(rows)} lines of file lists fit what is installed")
+
+
+def taken(name, pattern):
+    """As dh_install reads a line: * stays in its folder, a folder takes what is below."""
+    return re.fullmatch(re.escape(pattern).replace(r"\*", "[^/]*") + "(/.*)?", name) is not None
 
 
 def headers(root, staged, version):
@@ -266,7 +303,7 @@ def main(arguments):
         if what == "subproject":
             subproject(root, folder, os.environ.get("KILIM_CHECK") == "long" or arguments[5:] == ["whole"])
         else:
-            kinds = {"programs": programs, "vhca": vhca, "documents": documents, "headers": headers, "examples": examples, "plugin": plugin, "project": project}
+            kinds = {"programs": programs, "packages": packages, "vhca": vhca, "documents": documents, "headers": headers, "examples": examples, "plugin": plugin, "project": project}
             kinds[what](root, Staged(build, folder), version)
     return 0
 

@@ -7,5 +7,5 @@ if ! command -v codespell > /dev/null; then
   echo "codespell is not installed"
   exit 77
 fi
-codespell --ignore-words=test/style/spelling.txt lib drivers app examples test usertools doc .ci \
+codespell --ignore-words=test/style/spelling.txt lib drivers app examples test usertools debian doc .ci \
   README.md CONTRIBUTING.md
