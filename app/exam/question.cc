@@ -8,8 +8,8 @@ namespace kilim::exam {
 std::vector<const Question*> all_questions() {
   std::vector<const Question*> all;
   for (const auto chapter : {fact_questions, error_questions, packet_questions, burst_questions,
-                             offload_questions, order_questions, umr_questions, list_questions,
-                             key_questions, queue_questions, machine_questions})
+                             offload_questions, hash_questions, order_questions, umr_questions,
+                             list_questions, key_questions, queue_questions, machine_questions})
     for (const Question& q : chapter()) all.push_back(&q);
   return all;
 }

@@ -52,6 +52,7 @@ std::span<const Question> error_questions();
 std::span<const Question> packet_questions();
 std::span<const Question> burst_questions();
 std::span<const Question> offload_questions();
+std::span<const Question> hash_questions();
 std::span<const Question> order_questions();
 std::span<const Question> umr_questions();
 std::span<const Question> list_questions();
