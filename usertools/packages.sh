@@ -30,11 +30,11 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# The packages go through build/, which is what a root keeps. Lintian's errors and warnings are failures.
+# In a shell of step()'s, so that a signal for it is in-root.sh's. The packages go through build/, which a root keeps. Lintian's errors and warnings are failures.
 make_packages() {
   local how='parallel=2 nocheck'
   [ $quick = no ] || how+=' noopt'
-  attend "$ROOT/usertools/in-root.sh" "${words[@]}" --with "build root package" --build "$folder" "$release" \
+  exec "$ROOT/usertools/in-root.sh" "${words[@]}" --with "build root package" --build "$folder" "$release" \
     bash -c "rm -f build/*.deb && DEB_BUILD_OPTIONS='$how' dpkg-buildpackage -b -us -uc > build/dpkg-buildpackage.log 2>&1 ||
       { tail -30 build/dpkg-buildpackage.log; exit 1; }
       mv ../*.deb ../*.changes ../*.buildinfo build/
