@@ -11,6 +11,7 @@
 #include "vhca/core/journal.hh"
 #include "vhca/ethernet/describe.hh"
 #include "vhca/ethernet/four_frames.hh"
+#include "vhca/ethernet/observed_frames.hh"
 #include "vhca/ethernet/plain_flow.hh"
 #include "vhca/ethernet/plain_four.hh"
 #include "vhca/ethernet/plain_place.hh"
@@ -25,7 +26,6 @@
 #include "vhca/wire/packet.hh"
 #include "vhca/wq/compression.hh"
 #include "vhca/wq/cqe_writer.hh"
-#include "vhca/wq/recv.hh"
 
 namespace kilim::vhca::ethernet {
 
@@ -82,35 +82,6 @@ bool is_plain(const EthState& eth) noexcept {
   const wq::EngineContext& c = *eth.context;
   return !c.profile->flow_control && !c.dead;
 }
-
-// Who is told of each frame, which goes alone then: the linter, of the receive WQE, and the
-// journal.
-struct Observed {
-  EthState& eth;
-  uint32_t port;
-  bool on;
-
-  Observed(EthState& state, uint32_t number) noexcept
-      : eth(state),
-        port(number),
-        on(state.context->journal->on() || state.context->observer != nullptr) {}
-  // The receive WQE as it lies there; false: the linter objects, which the general way finds out
-  // again.
-  [[nodiscard]] bool look(const wq::Qp& qp) const noexcept {
-    return wq::look_at_recv(*eth.context, qp, eth.recv) == wq::RecvTake::ok;
-  }
-  // The frame went into it. As rx.cc tells it.
-  void tell(const wq::Qp& qp, std::size_t bytes) const noexcept {
-    Journal& journal = *eth.context->journal;
-    const wq::RecvWqe& wqe = eth.recv;
-    const auto count = static_cast<uint32_t>(bytes);
-    journal.recv(qp.qpn, wqe.index, static_cast<uint32_t>(wqe.room));
-    journal.translated(wqe.count > 0 ? wqe.segments[0].key : 0, 1, bytes);
-    journal.cqe(qp.recv_cq->cqn, qp.qpn, static_cast<uint8_t>(prm::CqeOpcode::resp_send), wqe.index,
-                count);
-    journal.frame_in(port, count);
-  }
-};
 
 // Frames of a row that were taken, and their bytes.
 struct Taken {
