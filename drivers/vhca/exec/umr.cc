@@ -7,6 +7,7 @@
 #include "kilim/prm/bsf_seg.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/tpt/umr_apply.hh"
+#include "vhca/wq/failure_observer.hh"
 
 namespace kilim::vhca::exec {
 
@@ -17,10 +18,13 @@ Verdict exec_umr(wq::EngineContext& context, const wq::Qp& qp, const wq::SendWqe
   if (Verdict v = tpt::umr_apply(*context.keys, context.translator, *context.profile, request, got);
       !v.ok())
     return v;
-  if (got.freed && got.octowords == 0)
+  const bool freed = got.freed && got.octowords == 0;
+  if (freed)
     context.journal->invalidate(got.new_key);
   else
     context.journal->umr(got.new_key, got.octowords, got.bytes, got.mask);
+  wq::note_key_change(context, qp, wqe.index, got.new_key,
+                      freed ? wq::KeyChange::invalidated : wq::KeyChange::filled);
   return Verdict::done();
 }
 
@@ -31,6 +35,7 @@ Verdict exec_local_inval(wq::EngineContext& context, const wq::Qp& qp,
       tpt::invalidate_key(*context.keys, key, qp.spec.pd, qp.qpn.value(), tpt::Invalidator::owner);
   if (!d.ok()) return d;
   context.journal->invalidate(key);
+  wq::note_key_change(context, qp, wqe.index, key, wq::KeyChange::invalidated);
   return Verdict::done();
 }
 

@@ -79,9 +79,16 @@ bool Explainer::put_list(prm::Text& t, const tpt::SegmentList& list, uint64_t by
     put_rights(t, list.need.rights);
     t.put(": ");
     put_key_cause(t, c, *around_.keys, freed_);
+    if (const KeyHistory::Row* row = history_.find(c.key >> 8))
+      put_last_change(t, *row, *around_.now_ns);
     return true;
   }
   return false;
+}
+
+void Explainer::key_changes(const wq::Qp& qp, uint16_t wqe_index, uint32_t key,
+                            wq::KeyChange change) noexcept {
+  history_.add({key, qp.qpn.value(), *around_.now_ns, wqe_index, change});
 }
 
 void Explainer::tell(const About& about, bool news, std::string_view sentence) noexcept {

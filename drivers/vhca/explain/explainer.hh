@@ -11,6 +11,7 @@
 #include "vhca/core/object_table.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/explain/key_cause.hh"
+#include "vhca/explain/key_history.hh"
 #include "vhca/explain/told.hh"
 #include "vhca/wq/failure_observer.hh"
 #include "vhca/wq/recv_wqe.hh"
@@ -29,6 +30,7 @@ class Explainer final : public wq::FailureObserver {
     const tpt::KeyTable* keys;
     const Profile* profile;
     const ObjectTable<wq::Qp>* qps;
+    const uint64_t* now_ns;  // the adapter's time
   };
   explicit Explainer(const Around& around) noexcept : around_(around) {}
 
@@ -42,9 +44,14 @@ class Explainer final : public wq::FailureObserver {
   // explain/explainer.cc
   void is_flushed(const wq::Qp&, bool send, uint16_t wqe_index) noexcept override;
   void queue_breaks(const wq::Qp&, const char* why) noexcept override;
+  void key_changes(const wq::Qp&, uint16_t wqe_index, uint32_t key,
+                   wq::KeyChange) noexcept override;
 
   // A key is about to be destroyed.
-  void key_ends(const tpt::Mkey& m) noexcept { freed_.add(m); }
+  void key_ends(const tpt::Mkey& m) noexcept {
+    freed_.add(m);
+    history_.forget(m.index());
+  }
   // A verb is refused; `sentence` opens with its name, `cause` lives for ever.
   void verb_fails(const char* cause, std::string_view sentence) noexcept;
   // What has been counted, on standard error; nothing where nothing has failed.
@@ -75,6 +82,7 @@ class Explainer final : public wq::FailureObserver {
   Around around_;
   Told told_;
   FreedKeys freed_;
+  KeyHistory history_;
   uint64_t flushed_ = 0;
   uint32_t long_queue_ = 0;  // of message_too_long()
   uint64_t long_bytes_ = 0;

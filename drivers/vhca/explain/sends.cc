@@ -145,6 +145,8 @@ void Explainer::put_changed_key(prm::Text& t, const wq::Qp& qp, const wq::SendWq
   t.put(", which is ").put(m->free ? "free" : "valid").put(", called ").hex(m->key);
   t.put(m->umr_enabled ? "" : ", and a region, which no work request changes");
   if (m->pd != qp.spec.pd) t.put(", of another protection domain");
+  if (const KeyHistory::Row* row = history_.find(about.key >> 8))
+    put_last_change(t, *row, *around_.now_ns);
 }
 
 void Explainer::put_send_cause(prm::Text& t, const wq::Qp& qp, const wq::SendWqe& wqe,

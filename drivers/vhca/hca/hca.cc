@@ -89,7 +89,7 @@ Hca::Hca(HcaConfig c)
   set_lint(config.lint);
   if (!config.explain) return;
   explainer = std::make_unique<explain::Explainer>(explain::Explainer::Around{
-      config.name.c_str(), config.journal, &keys, &config.profile, &qps});
+      config.name.c_str(), config.journal, &keys, &config.profile, &qps, &context.now_ns});
   context.failures = explainer.get();
 }
 

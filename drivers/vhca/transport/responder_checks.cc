@@ -185,6 +185,7 @@ Verdict invalidate_received(wq::EngineContext& context, wq::Qp& qp, const wq::Re
                                   tpt::Invalidator::peer);
   if (!d.ok()) return fail_receive(context, qp, wqe, d, Syndrome::remote_access);
   context.journal->invalidate(key);
+  wq::note_key_change(context, qp, wqe.index, key, wq::KeyChange::invalidated_by_peer);
   return Verdict::done();
 }
 

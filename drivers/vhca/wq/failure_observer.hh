@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who is told of requests that fail, before their error entries are written, if anybody is: the
-// explainer. It answers nothing and changes nothing. Owner: the adapter; its lock held in every
-// call. Never allocates.
+// Who is told of requests that fail, before their error entries are written, and of keys that
+// requests change, if anybody is: the explainer. It answers nothing and changes nothing. Owner: the
+// adapter; its lock held in every call. Never allocates.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "vhca/wq/sq_decode.hh"
 
 namespace kilim::vhca::wq {
+
+enum class KeyChange : uint8_t { filled, invalidated, invalidated_by_peer };
 
 class FailureObserver {
  public:
@@ -28,9 +30,18 @@ class FailureObserver {
   virtual void request_refused(const Qp&, const tpt::SegmentList& asked,
                                const Verdict&) noexcept = 0;
   virtual void is_flushed(const Qp&, bool send, uint16_t wqe_index) noexcept = 0;
+  // `key` as it is called behind the change; the index of the WQE that changed it, of the receive
+  // WQE where a peer did.
+  virtual void key_changes(const Qp&, uint16_t wqe_index, uint32_t key, KeyChange) noexcept = 0;
   // A ring or a CQ is gone: nothing of the queue completes any more.
   virtual void queue_breaks(const Qp&, const char* why) noexcept = 0;
 };
+
+inline void note_key_change(const EngineContext& context, const Qp& qp, uint16_t wqe_index,
+                            uint32_t key, KeyChange change) noexcept {
+  if (context.failures != nullptr) [[unlikely]]
+    context.failures->key_changes(qp, wqe_index, key, change);
+}
 
 inline void note_too_long(const EngineContext& context, const Qp& qp, uint64_t bytes) noexcept {
   if (context.failures != nullptr) context.failures->message_too_long(qp, bytes);

@@ -59,6 +59,22 @@ struct ExplainBench : Rig {
     return key;
   }
 
+  // The key of a list of 64 bytes that WQE 0 of the first queue has filled.
+  uint32_t filled() {
+    const uint32_t key = make_key(4, true, true);
+    const prm::Klm piece = klm(dst.at(0), 64, good.lkey.value());
+    UmrShape shape;
+    shape.len = 64;
+    EQUAL(run_one(a, umr_wqe(key, shape, {&piece, 1})).syndrome, Syndrome::none);
+    return key;
+  }
+  // Hands the key back after one more request of the first queue.
+  uint32_t filled_then(uint32_t key, Wqe next) {
+    b.recv(dst.at(4096), 64, good.lkey.value());
+    EQUAL(run_one(a, next).syndrome, Syndrome::none);
+    return key;
+  }
+
   Pages src{8192}, dst{8192};
   MrKeys good_src{}, good{}, read_only{}, other_pd{};
   uint32_t freed = 0, stale = 0, invalid = 0;

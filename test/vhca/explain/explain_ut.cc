@@ -44,6 +44,12 @@ const Row rows[] = {
      [](ExplainBench&) { return Facts{"(RDMA_READ): IBV_WC_LOC_PROT_ERR", "for local write: the key does not grant local write, it grants local read, remote read"}; }},
     {"an entry of a list", [](ExplainBench& t) { return Wqe(Opcode::rdma_write).raddr(t.dst.at(0), t.good.rkey.value()).data(0, 64, t.broken_list()); },
      [](ExplainBench& t) { return Facts{"entry 1 of the list of key ", " names key 0x66666600 and 32 bytes at " + hex(t.src.at(64)) + ": no key has index 0x666666"}; }},
+    {"a range longer than what a UMR filled", [](ExplainBench& t) { return Wqe(Opcode::rdma_write).raddr(0, t.filled()).data(t.src.at(0), 72, t.good_src.lkey.value()); },
+     [](ExplainBench& t) { return Facts{"the key has 64 bytes from 0x0 to 0x40, the last 8 bytes lie beyond; queue " + hex(t.a.qpn.value()) + " filled it by WQE 0, ", " us before"}; }},
+    {"a key that a request invalidated", [](ExplainBench& t) { const uint32_t key = t.filled(); return Wqe(Opcode::rdma_write).raddr(0, t.filled_then(key, Wqe(Opcode::local_inval, key))).data(t.src.at(0), 8, t.good_src.lkey.value()); },
+     [](ExplainBench& t) { return Facts{"or no UMR or bind has filled it yet; queue " + hex(t.a.qpn.value()) + " invalidated it by WQE ", " us before"}; }},
+    {"a key that a peer invalidated", [](ExplainBench& t) { const uint32_t key = t.filled(); return Wqe(Opcode::rdma_write).raddr(0, t.filled_then(key, Wqe(Opcode::send_inval, key).data(t.src.at(0), 8, t.good_src.lkey.value()))).data(t.src.at(0), 8, t.good_src.lkey.value()); },
+     [](ExplainBench& t) { return Facts{"; queue " + hex(t.b.qpn.value()) + " received the SEND that invalidated it in receive WQE 0, "}; }},
     {"an unknown rkey", [](ExplainBench& t) { return t.write_to(0x77777700); },
      [](ExplainBench& t) { return Facts{"queue " + hex(t.b.qpn.value()) + " refuses a request of its peer, queue " + hex(t.a.qpn.value()) + ", which gets IBV_WC_REM_ACCESS_ERR: segment 0 asks key 0x77777700 for 64 bytes at " + hex(t.dst.at(0)) + ", for remote write: no key has index 0x777777",
        "queue " + hex(t.a.qpn.value()) + ", WQE 0 (RDMA_WRITE): IBV_WC_REM_ACCESS_ERR: it asks rkey 0x77777700 of its peer for 64 bytes at " + hex(t.dst.at(0)) + "; queue " + hex(t.b.qpn.value()) + " refused it: no such key; that queue's own sentence says why"}; }},
@@ -80,6 +86,20 @@ void each_cause_has_its_sentence() {
     if (static_cast<int>(CU_get_number_of_failures()) != before)
       std::printf("\n    (%s)", row.name);
   }
+}
+
+// A key's index may be another key's later, of which nothing is known then.
+void a_destroyed_key_has_no_history() {
+  ExplainBench t;
+  const uint32_t key = t.filled();
+  t.hca->explainer->key_ends(*t.hca->keys.at(key >> 8));
+  const std::string text = stderr_of([&] {
+    t.a.put(Wqe(Opcode::rdma_write).raddr(0, key).data(t.src.at(0), 72, t.good_src.lkey.value()));
+    t.a.ring(t.uar);
+    (void)t.wait(t.cq_a);
+  });
+  says(text, "the key has 64 bytes from 0x0 to 0x40");
+  CU_ASSERT(text.find("filled it by") == std::string::npos);
 }
 
 // What the peer lacks is looked up on the same device.
@@ -197,6 +217,7 @@ void off_it_says_nothing() {
 using kilim::test::Case;
 const Case cases[] = {
     {"each cause has its sentence", each_cause_has_its_sentence},
+    {"a destroyed key has no history", a_destroyed_key_has_no_history},
     {"a peer that does not answer is described", a_peer_that_does_not_answer_is_described},
     {"a cause is told once a queue and counted", a_cause_is_told_once_a_queue_and_counted},
     {"a refusal's sum says n for its numbers", a_refusals_sum_says_n_for_its_numbers},
