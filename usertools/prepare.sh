@@ -181,6 +181,8 @@ reserve_hugepages() {
   if is_root && [ "$free" -ge "$1" ]; then
     HUGEPAGES=yes
     say "hugepages: $free of 2 MiB are free"
+  elif [ "$free" -ge "$1" ]; then
+    say "hugepages are root's here: going on with --no-huge --no-shconf"
   else
     say "hugepages: $free of the $1 wanted are free: going on with --no-huge --no-shconf"
   fi
