@@ -19,12 +19,20 @@ is_root() { [ "$(id -u)" = 0 ]; }
 exec 7>&2
 progress_fd=7 progress_every=30
 
-# tick WHAT LOG PID: tells until that process has ended how far ninja or `meson test`, whose words are in
-# LOG, is, and how long it has taken.
+# is_child_of PID: this subshell's parent is that process, and not one that has got its number since.
+is_child_of() {
+  local words
+  read -r words < "/proc/$BASHPID/stat"
+  read -ra words <<< "${words##*) }"   # proc(5): state, ppid, ... behind the name
+  [ "${words[1]}" = "$1" ]
+}
+
+# tick WHAT LOG PID: tells until that process, its parent, has ended how far ninja or `meson test`, whose
+# words are in LOG, is, and how long it has taken.
 tick() {
   local what=$1 log=$2 pid=$3 begun=$SECONDS every=$progress_every told=0 done spent
   [ -t "$progress_fd" ] && every=1
-  while sleep 1 && kill -0 "$pid" 2> /dev/null; do
+  while sleep 1 && is_child_of "$pid"; do
     spent=$((SECONDS - begun))
     [ $((spent - told)) -ge "$every" ] || continue
     told=$spent
@@ -61,9 +69,9 @@ end_attended() {
 
 # told WHAT LOG COMMAND...: the command, while tick() tells how far it is. Its exit code.
 told() {
-  local what=$1 log=$2 code ticker
+  local what=$1 log=$2 me=$BASHPID code ticker   # behind an & BASHPID is the number of what runs there
   shift 2
-  tick "$what" "$log" $BASHPID &
+  tick "$what" "$log" "$me" &
   ticker=$!
   "$@"
   code=$?
