@@ -26,9 +26,9 @@ class Answer {
  public:
   explicit Answer(int fd) : fd_(fd) {}
 
-  // What each run on one device answers alike.
+  // Adds an answer that two runs on one device agree in.
   void fact(std::string_view name, std::string_view value);
-  // Times, addresses, numbers of keys and queues: what differs from run to run.
+  // Adds one that differs from run to run: a time, an address, the number of a key or queue.
   void measured(std::string_view name, std::string_view value);
   // Bytes that name the machine: the report has them replaced wherever they stand.
   void secret(std::string_view kind, Bytes bytes);

@@ -47,7 +47,7 @@ struct Text {
   Differences out;
   std::string card, expected;
 
-  // What a report says is its writer's: it does not speak to a terminal.
+  // Somebody else wrote the report, so its control characters do not reach the terminal.
   void line(std::string s) {
     for (char& c : s)
       if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';

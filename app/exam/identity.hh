@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who the device is, and all of it that names the machine: asked first, in a child process. Reads
-// the device and its files of sysfs; changes nothing.
+// A child process asks first who the device is, and which bytes of that name the machine. It reads
+// the device and its files of sysfs, and changes nothing.
 #pragma once
 
 #include "question.hh"

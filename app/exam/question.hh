@@ -12,7 +12,7 @@
 
 namespace kilim::exam {
 
-// What a child is told. Strings outlive it.
+// A child is told this; the strings outlive it.
 struct Setting {
   std::string device;  // empty: the first one that is an mlx5 device
   std::string peer;    // empty: none
@@ -25,7 +25,7 @@ inline constexpr uint8_t peer = 2;   // a second device (--peer)
 inline constexpr uint8_t cable = 4;  // both ports on one cable (--cable)
 }  // namespace needs
 
-// What a question does to others of the machine, so whether it is asked at all.
+// Questions that disturb others of the machine are asked only with the option that allows it.
 enum class Disturbs : uint8_t { nothing, netdev, device };
 
 struct Meaning {
@@ -41,7 +41,8 @@ struct Question {
   uint32_t seconds;  // until it counts as hung, with --effort 1
   std::span<const Meaning> verdicts;
   const char* facts_mean;  // what a fact that differs is for Kilim
-  // What of the virtual card turns the verdict over; or "cannot fail here: why".
+  // A profile, fault or order of the virtual card that turns the verdict over, which a test does;
+  // or "cannot fail here: why".
   const char* turned_by;
   void (*ask)(const Setting& setting, Answer& answer);
 };

@@ -27,7 +27,7 @@ struct Release {
 };
 using Json = std::unique_ptr<json_t, Release>;
 
-// What is no UTF-8 in a value is told by its length alone.
+// JSON takes UTF-8 alone: of a value that is none the report says how long it is.
 json_t* string_of(const std::string& s) {
   json_t* j = json_stringn(s.data(), s.size());
   return j != nullptr ? j : json_string(printed("(%zu bytes that are no text)", s.size()).c_str());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What questions are asked with: a device, its reliable loopback pair, send WQEs and completion
+// Questions are asked with these: a device, its reliable loopback pair, send WQEs and completion
 // entries as bytes. All of it lives as long as the child process that opens it, and nothing is
 // given back: the kernel does that. Whatever cannot be set up ends the child as "not run". One
 // thread. Never touches a queue, rule or region that it did not make.

@@ -32,6 +32,12 @@ struct Letters {
   [[nodiscard]] prm::Klm letter(uint32_t i, uint32_t bytes = unit) const {
     return klm(at + std::size_t{i} * unit, bytes, mr->lkey);
   }
+  // The first `count` of them, as a list.
+  [[nodiscard]] std::vector<prm::Klm> letters(uint32_t count) const {
+    std::vector<prm::Klm> list;
+    for (uint32_t i = 0; i < count; i++) list.push_back(letter(i));
+    return list;
+  }
   // A fresh pair behind an error.
   void again() { l = make_loop(d); }
   // What `units` units through the key are: their letters, or the error.
@@ -126,8 +132,7 @@ constexpr Meaning self_means[] = {
 void ask_shortened(const Setting& setting, Answer& answer) {
   Letters t(setting, answer);
   mlx5dv_mkey* key = make_key(t.d, 8);
-  std::vector<prm::Klm> list;
-  for (uint32_t i = 0; i < 8; i++) list.push_back(t.letter(i));
+  std::vector<prm::Klm> list = t.letters(8);
   std::string seen = t.change(covering(t.d, key, list));
   if (!is_error(seen)) {
     list.resize(4);
@@ -155,9 +160,7 @@ constexpr Meaning shortened_means[] = {
 void ask_patch(const Setting& setting, Answer& answer) {
   Letters t(setting, answer);
   mlx5dv_mkey* key = make_key(t.d, 16);
-  std::vector<prm::Klm> list;
-  for (uint32_t i = 0; i < 16; i++) list.push_back(t.letter(i));
-  std::string seen = t.change(covering(t.d, key, list));
+  std::string seen = t.change(covering(t.d, key, t.letters(16)));
   if (is_error(seen)) return answer.fact("bind", seen), answer.verdict("refused");
   bool patched = true;
   for (const int64_t at : {0, 4, 12, 16, 65536}) {
@@ -240,7 +243,7 @@ constexpr Meaning plain_key_means[] = {
     {"allowed", "the device allows it too"},
 };
 
-// What a UMR with this check says of a key that is free, or is not.
+// Posts a UMR that checks whether its key is free (or is not), and returns how it completed.
 std::string check(Letters& t, uint8_t flag, bool free_key) {
   mlx5dv_mkey* key = make_key(t.d, 4);
   UmrWish bind = covering(t.d, key, {t.letter(0)});

@@ -97,14 +97,14 @@ class Journal {
   void cqe(Cqn cq, Qpn qp, uint8_t cqe_opcode, uint16_t wqe_index, uint32_t bytes) noexcept {
     note(Kind::cqe, {cq.value(), qp.value(), cqe_opcode, wqe_index, bytes});
   }
-  // Requests that the engine took the straight way (exec/plain.hh), where nobody observes it.
+  // Counts requests that took the straight way (exec/plain.hh) while nobody observed it.
   void plain(uint64_t requests, uint64_t pieces, uint64_t completions) noexcept {
     counts_[index(Kind::wqe)].add(requests);
     counts_[index(Kind::translated)].add(requests);
     pieces_.add(pieces);
     counts_[index(Kind::cqe)].add(completions);
   }
-  // SENDs, each with the receive that it used.
+  // Counts SENDs, each with the receive that it used.
   void plain_messages(uint64_t requests, uint64_t completions) noexcept {
     counts_[index(Kind::recv)].add(requests);
     plain(requests, 2 * requests, completions);

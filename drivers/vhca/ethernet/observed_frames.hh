@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What those who observe an adapter are told of frames that arrive by the straight way
-// (plain_rx.cc): the linter, which may object to a receive WQE, and the journal. Such frames go one
-// at a time. Owner: one row of frames; adapter's lock held. Never allocates; a WQE is untrusted.
+// Tells observers of frames that arrive by the straight way (plain_rx.cc): the linter, which may
+// object to a receive WQE, and the journal, which writes lines. Observed frames go one at a time.
+// Owner: one row of frames; adapter's lock held. Never allocates; a WQE is untrusted.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ namespace {
 
 using prm::Opcode;
 
-// What lies at `offset` behind the control segment; zeros where the WQE is shorter.
+// Copies the segment at `offset` behind the control segment; zeros where the WQE is shorter.
 template <typename Segment>
 Segment segment_at(const wq::SendWqe& wqe, std::size_t offset) noexcept {
   Segment s{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What those who observe an adapter are told of plain requests (plain.hh): the linter, which may
-// object, and the journal, which writes lines; and faults that are to strike a certain request.
-// Observed requests go the same way as others, but one at a time. Adapter's lock
+// Tells observers of plain requests (plain.hh): the linter, which may object, and the journal,
+// which writes lines. A fault that waits for its request observes too, since it counts them.
+// Observed requests go the same way as others, but one at a time. Owner: the engine; adapter's lock
 // held. Never allocates; a WQE is untrusted.
 #pragma once
 
@@ -15,9 +15,8 @@ inline bool is_observed(const Engine& e, const wq::Qp& qp) noexcept {
   return e.context.journal->on() || qp.watched != nullptr || awaits_fault(e);
 }
 
-// Reads the next WQE into e.scratch. False: nobody is told of it here, since it cannot be read, the
-// linter objects or a fault is due: the general way finds that out again and does what is to be
-// done.
+// Reads the next WQE into e.scratch and asks the linter. False: the WQE cannot be read, the linter
+// objects or a fault is due; the general way finds that out again and fails the request.
 bool observe(Engine& e, wq::Qp& qp) noexcept;
 
 // The request in e.scratch has moved its bytes, with keys that are made of so many pieces.

@@ -34,7 +34,7 @@ std::size_t run_key_change(Engine& e, wq::Qp& qp, Opcode opcode, ChangeKeys chan
   if (opcode == Opcode::umr && !is_plain_umr(wqe)) return 0;
   e.context.journal->wqe(qp.qpn, wqe.index, wqe.opcode, static_cast<uint8_t>(wqe.ds));
   e.work_since_clock += plain_work;
-  // What is refused once is refused for ever: nobody waits for a key.
+  // A refused change fails at once: no later state of the key would let it pass by waiting.
   if (const Verdict o = change(e.context, qp, wqe); !o.ok()) {
     wq::fail_send(e.context, qp, wqe, o);
     return 1;
