@@ -170,7 +170,7 @@ void ask_patch(const Setting& setting, Answer& answer) {
     patch.patch_at = at;
     for (uint32_t i = 0; i < 4; i++) patch.list.push_back(t.letter(20 + i));
     std::string want = "ABCDEFGHIJKLMNOP";
-    t.change(covering(t.d, key, list));
+    t.change(covering(t.d, key, t.letters(16)));
     seen = t.change(patch);
     const bool refused = is_error(seen);
     if (refused)
