@@ -7,7 +7,7 @@ namespace {
 
 constexpr const Command* table[] = {
     &compare_test, &umr_test,  &cq_test,   &gather_test, &lookup_test, &pool_test,    &packet_test,
-    &write_test,   &read_test, &send_test, &atomic_test, &odp_test,    &relaxed_test, &scale_test,
+    &write_test,   &read_test, &send_test, &atomic_test, &odp_test,    &relaxed_test,
 };
 
 }  // namespace

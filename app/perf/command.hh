@@ -24,6 +24,6 @@ std::span<const Command* const> perf_tests() noexcept;
 const Command* find_test(std::string_view name) noexcept;
 
 extern const Command compare_test, umr_test, cq_test, gather_test, lookup_test, pool_test,
-    write_test, read_test, send_test, atomic_test, odp_test, relaxed_test, packet_test, scale_test;
+    write_test, read_test, send_test, atomic_test, odp_test, relaxed_test, packet_test;
 
 }  // namespace kilim::perf

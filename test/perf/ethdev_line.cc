@@ -13,7 +13,7 @@
 
 #include "net/kilim/mbuf_rx.hh"
 #include "net/kilim/mbuf_tx.hh"
-#include "perf/packet/cable_end.hh"
+#include "perf/device/cable_end.hh"
 
 namespace kilim::perf {
 namespace {

@@ -15,6 +15,7 @@
 
 #include "eal.hh"
 #include "perf/compare/line.hh"
+#include "perf/device/lines.hh"
 
 // Of ethdev_line.cc: kilim-perf is linked without that driver.
 namespace kilim::perf {

@@ -6,7 +6,6 @@ other tests print a number each, what is no test is refused. No time is judged.
 Usage: run_perf.py PROGRAM"""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -79,27 +78,6 @@ def check_others(program):
     done = run(program, "send", "--alone", "-n", "100", "-s", "8", "--inline_recv", "32")
     assert re.search(r"inlined here\n 8 +100 .* 100\n", done.stdout), done.stdout
     print("the other tests")
-
-
-def check_scale(program):
-    """Each row beside its counterpart; no time is judged. The counts of the suite callgrind are the gates,
-    and bytes of memory."""
-    done = run(program, "scale", "--json", "--samples", "9")
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    counts = {}
-    memory = [line for line in lines if "bytes" in line]
-    assert len(memory) == 3 and all(line["met"] and line["bytes"] > 0 for line in memory), memory
-    for line in lines:
-        if "bytes" in line:
-            continue
-        counts.setdefault(line["test"], []).append(int(line["count"]))
-        assert line["ns"] > 0 and line["peer"] > 0, line
-    rows = list(counts.values())
-    keys = [10, 1000, 10000, 100000] + [1000000] * (os.environ.get("KILIM_CHECK") == "long")
-    assert rows[:9] == [[1, 16, 256, 1024, 4096, 8192], [1, 256, 4096, 16384], keys, keys, [1 << 30, 65536], [1, 2, 4],
-                        [1], [1], [52, 256, 4096, 65532]] and len(rows) == 15, rows
-    print(f"{len(lines)} lines of scale")
 
 
 def check_lookup(program):
@@ -184,7 +162,6 @@ def check_refusals(program):
 def main(program):
     check_compare(program)
     check_others(program)
-    check_scale(program)
     check_lookup(program)
     check_chooser(program)
     check_chooser_table(program)

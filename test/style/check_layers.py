@@ -26,9 +26,9 @@ MAX_FILE, MAX_FUNCTION = 400, 60
 BAD_NAMES = ("common", "utils", "util", "helpers", "helper", "misc", "defs", "manager")
 # The macros that are no KILIM_ ones: every test says them.
 ASSERTIONS = ("test/support/equal.hh", ("EQUAL", "EQUAL_FATAL"))
-# What tests share says so, and by its name what it is; test/oracle and the race are programs of their own.
+# What tests share says so, and by its name what it is; test/oracle, the race and the lines of the device are programs of their own.
 SHARED = ("_fixture.hh", "_model.hh", "_cases.hh")
-OWN_NAMES = ("test/support/", "test/oracle/", "test/perf/race/")
+OWN_NAMES = ("test/support/", "test/oracle/", "test/perf/race/", "test/perf/device/")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 # Which DPDK it is: what differs between its releases is data or an overload (ADR 0111).
 DPDK_VERSION = re.compile(r"\b(RTE_VERSION|RTE_VERSION_NUM|KILIM_DPDK_SINCE)\b")

@@ -47,15 +47,10 @@ struct Line {
 std::span<const Line* const> lines() noexcept;
 // The lines of test packet, whose peer is the floor loop; without AVX2 there are fewer.
 std::span<const Line> packet_lines() noexcept;
-// What the device costs, which is counted and not timed.
-std::span<const Line* const> device_lines() noexcept;
 
 extern const Line umr_single_line, umr_batch_line, umr_wide_single_line, umr_wide_batch_line,
     patch_line, raw_patch_line, write_line, completion_line, empty_poll_line, device_write_line,
     device_copy_line, gather_line, gather_device_line, gather_floor_line, lookup_arena_line,
-    lookup_elsewhere_line, inline_line, pool_line, device_frame_line, device_spread_line,
-    scale_write_line, scale_arm_line, scale_key_line, scale_make_line, scale_size_line,
-    scale_depth_line, scale_turn_line, scale_idle_line, scale_list_line, scale_copy_line,
-    scale_send_line, scale_atomic_line, wire_unix_line, wire_udp_line, wire_shm_line;
+    lookup_elsewhere_line, inline_line, pool_line;
 
 }  // namespace kilim::perf

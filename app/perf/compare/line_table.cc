@@ -18,20 +18,11 @@ constexpr const Line* table[] = {
 };
 constexpr std::size_t wide = 2;  // the last ones want AVX2
 
-constexpr const Line* devices[] = {
-    &device_frame_line, &device_spread_line, &scale_write_line, &scale_arm_line,
-    &scale_key_line,    &scale_make_line,    &scale_size_line,  &scale_depth_line,
-    &scale_turn_line,   &scale_idle_line,    &scale_list_line,  &scale_send_line,
-    &scale_atomic_line, &wire_unix_line,     &wire_udp_line,    &wire_shm_line};
-
 }  // namespace
 
 std::span<const Line* const> lines() noexcept {
   const std::span<const Line* const> all(table);
   return all.first(all.size() - (burst::widest_simd() >= Simd::avx2 ? 0 : wide));
-}
-std::span<const Line* const> device_lines() noexcept {
-  return devices;
 }
 
 }  // namespace kilim::perf

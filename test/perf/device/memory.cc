@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Counts what the allocator has given out: rings lie on the heap here (crowd.hh).
-#include "perf/scale/memory.hh"
+#include "perf/device/memory.hh"
 
 #include <cstdlib>
 #include <cstring>

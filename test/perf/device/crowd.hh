@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "perf/compare/rig.hh"
-#include "perf/scale/repeated_pages.hh"
+#include "perf/device/repeated_pages.hh"
 
 namespace kilim::perf {
 

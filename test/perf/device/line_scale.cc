@@ -4,8 +4,8 @@
 // atomics, over WRITEs. libmlx5 posts on both sides.
 #include <memory>
 
-#include "perf/compare/line.hh"
-#include "perf/scale/crowd.hh"
+#include "perf/device/crowd.hh"
+#include "perf/device/lines.hh"
 
 namespace kilim::perf {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Makes the queues and posts by libmlx5.
-#include "perf/scale/crowd.hh"
+#include "perf/device/crowd.hh"
 
 #include <algorithm>
 #include <cstdlib>

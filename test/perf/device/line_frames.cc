@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kilim/detail/base/barrier.hh"
-#include "perf/compare/line.hh"
-#include "perf/packet/cable_end.hh"
+#include "perf/device/cable_end.hh"
+#include "perf/device/lines.hh"
 
 namespace kilim::perf {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "perf/scale/crowd.hh"
+#include "perf/device/crowd.hh"
 
 namespace kilim::perf {
 

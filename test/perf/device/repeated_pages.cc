@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "perf/scale/repeated_pages.hh"
+#include "perf/device/repeated_pages.hh"
 
 #include <algorithm>
 

@@ -16,7 +16,7 @@
 
 #include "kilim/detail/base/barrier.hh"
 #include "kilim/detail/base/fd.hh"
-#include "perf/compare/line.hh"
+#include "perf/device/lines.hh"
 #include "vhca/wire/make.hh"
 #include "vhca/wire/wire.hh"
 
