@@ -272,6 +272,38 @@ Transfer move_bytes(const Translator& t, const SegmentList& from, const SegmentL
   return result;
 }
 
+// A list of which a part is refused is refused from that part on, so its good end is found by
+// halves.
+uint64_t allowed_bytes(const Translator& t, const SegmentList& list, uint64_t bytes,
+                       uint32_t mtu) noexcept {
+  uint64_t good = 0, refused = (bytes + mtu - 1) / mtu + 1;  // packets
+  while (good + 1 < refused) {
+    const uint64_t middle = good + (refused - good) / 2;
+    uint32_t bad_key = 0;
+    const bool ok = check_list(t, list, std::min(middle * mtu, bytes), bad_key).ok();
+    (ok ? good : refused) = middle;
+  }
+  return std::min(good * mtu, bytes);
+}
+
+Transfer move_packets(const Translator& t, const SegmentList& from, const SegmentList& to,
+                      uint64_t bytes, uint32_t mtu) noexcept {
+  const Transfer whole = move_bytes(t, from, to, bytes);
+  if (whole.ok() || whole.source.misses_page() || whole.target.misses_page()) [[likely]]
+    return whole;
+  const uint64_t leaves = allowed_bytes(t, from, bytes, mtu);
+  const uint64_t lands = allowed_bytes(t, to, bytes, mtu);
+  const uint64_t front = std::min(leaves, lands);
+  if (front == bytes) return whole;  // no check has refused it: its memory is gone
+  Transfer result = move_bytes(t, from, to, front);
+  if (!result.ok()) return result;
+  if (leaves == front)
+    result.source = check_list(t, from, bytes, result.bad_key);
+  else
+    result.target = check_list(t, to, bytes, result.bad_key);
+  return result;
+}
+
 Transfer gather_bytes(const Translator& t, const SegmentList& from, std::byte* to,
                       uint64_t bytes) noexcept {
   Segment mine{reinterpret_cast<uint64_t>(to), bytes, 0, true};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Moves bytes between lists of segments (key, address, length): gather, scatter, both at once. A
-// whole list is checked before its first byte is touched, so a refused transfer changes nothing.
+// whole list is checked before its first byte is touched, so a refused transfer changes nothing;
+// move_packets() does so packet by packet.
 // Adapter's lock held. Never allocates; touches client memory only through the guarded copy.
 #pragma once
 
@@ -58,6 +59,14 @@ Verdict page_in(const Translator&, const SegmentList&, uint64_t bytes) noexcept;
 // Copies the first `bytes` bytes of `from` over the first of `to`. Both are as long at least.
 Transfer move_bytes(const Translator&, const SegmentList& from, const SegmentList& to,
                     uint64_t bytes) noexcept;
+// A message that goes in packets of `mtu` bytes: where a list is refused, the packets in front of
+// the first one that meets the refusal are moved all the same, and the result names that one's end.
+Transfer move_packets(const Translator&, const SegmentList& from, const SegmentList& to,
+                      uint64_t bytes, uint32_t mtu) noexcept;
+// How many of the first `bytes` bytes lie in whole packets, or in all of them, that no check
+// refuses.
+uint64_t allowed_bytes(const Translator&, const SegmentList&, uint64_t bytes,
+                       uint32_t mtu) noexcept;
 // Gather into, and scatter from, the adapter's own memory.
 Transfer gather_bytes(const Translator&, const SegmentList& from, std::byte* to,
                       uint64_t bytes) noexcept;

@@ -46,6 +46,19 @@ bool waits_for_page(RoceLink& link, wq::Qp& qp, Verdict& memory) noexcept {
   return true;
 }
 
+// Whether packets leave although the queue's own memory is refused: a card meets that when it makes
+// the packet, so the ones in front have left: four of a WRITE whose segment is longer than its
+// region (a ConnectX-6 with firmware 20.40.1000, in unionxic/rdma-fault-characterization,
+// counter_mapping_findings.md). The packet that cannot be made fails the message then.
+bool front_leaves(const RoceLink& link, const wq::Qp& qp, const RequestRow& row,
+                  const RequestData& ask) noexcept {
+  if (is_answered(row.kind)) return false;
+  const tpt::SegmentList list = own_memory(qp, row.kind, ask);
+  const uint64_t front =
+      tpt::allowed_bytes(link.context->translator, list, ask.bytes, mtu_bytes(qp));
+  return front > 0 && front < ask.bytes;
+}
+
 // Whether the next request is one that fails by itself: that happens in its place, here.
 bool strikes_next(const wq::EngineContext& context) noexcept {
   return context.failing.strikes_next(context.journal->count(Journal::Kind::wqe));
@@ -128,7 +141,7 @@ RequesterStep begin_request_weakly(RoceLink& link, wq::Qp& qp) noexcept {
   if (row == nullptr || !read_request(qp, *row, wqe, ask).ok()) return begin_here(link, qp);
   Verdict memory = check_own_memory(*link.context, qp, *row, ask);
   if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
-  if (!memory.ok()) {
+  if (!memory.ok() && !front_leaves(link, qp, *row, ask)) {
     qp.stalls = 0;
     note_refused(link, qp, memory);
     return qp.state == QpState::rts ? RequesterStep::idle : RequesterStep::down;
@@ -184,7 +197,8 @@ RequesterStep begin_next_message(RoceLink& link, wq::Qp& qp) noexcept {
   if (read) memory = check_own_memory(*link.context, qp, *row, ask);
   if (waits_for_page(link, qp, memory)) return RequesterStep::idle;
   const bool dynamic = qp.type == QpType::dci;
-  if (!read || !memory.ok() || (dynamic && !goes_out(link, qp, wqe, ask)))
+  const bool leaves = memory.ok() || front_leaves(link, qp, *row, ask);
+  if (!read || !leaves || (dynamic && !goes_out(link, qp, wqe, ask)))
     return w.count == 0 ? RequesterStep::local : RequesterStep::idle;
   if (dynamic && !connected_to(qp, ask)) {
     if (w.count > 0) return RequesterStep::idle;
@@ -252,7 +266,8 @@ RequesterStep send_packet_of(RoceLink& link, wq::Qp& qp, const wq::RcMessage& m)
   if (bytes > 0 && (!whole || !t.ok())) {
     // Completions come in order: those before it are waited for, then it fails.
     if (&m != &w.at(0)) return RequesterStep::idle;
-    fail_oldest(link, qp, {Syndrome::local_prot, "the memory of a message under way is gone"});
+    constexpr Verdict cut = {Syndrome::local_prot, "the memory of a message under way is gone"};
+    fail_oldest(link, qp, t.source.ok() ? cut : t.source);
     return RequesterStep::down;
   }
   if (!send_packet(link, qp, p, bytes)) return RequesterStep::idle;

@@ -44,8 +44,13 @@ Verdict open_write(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   if (p.length > qp.spec.max_message) return invalid(link, qp, "a message beyond the limit");
   tpt::Segment range{p.va, p.length, p.rkey, false};
   if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_write); !o.ok()) return o;
-  Verdict o = admit_range(*link.context, qp, range, prm::mkey::remote_write);
-  return o.ok() ? page_in_range(*link.context, qp, range, prm::mkey::remote_write) : o;
+  // Each packet meets the key by itself (respond_write() says whence this is known), so pages are
+  // brought in for a range that is allowed as a whole alone.
+  uint32_t bad_key = 0;
+  const tpt::SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
+  if (!tpt::check_list(link.context->translator, to, p.length, bad_key).ok())
+    return Verdict::done();
+  return page_in_range(*link.context, qp, range, prm::mkey::remote_write);
 }
 
 Verdict execute_write(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
@@ -58,11 +63,12 @@ Verdict execute_write(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept 
   bool fits = w.received + bytes <= w.write_length;
   if (!fits || (has(p, flag::last) && w.received + bytes != w.write_length))
     return invalid(link, qp, "a WRITE of another length than it said");
+  tpt::Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
   if (has(p, flag::imm)) {
+    if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_write); !o.ok()) return o;
     if (Verdict o = claim_receive(context, qp, link.recv); !o.ok()) return o;
   }
   if (bytes > 0) {
-    tpt::Segment range{w.write_va + w.received, bytes, w.write_rkey, false};
     const tpt::SegmentList to = remote_range(qp, range, prm::mkey::remote_write);
     tpt::Transfer t = tpt::scatter_bytes(context.translator, p.payload.data(), bytes, to);
     wq::report_answered_errors(context, qp, wq::SignEnd::target);

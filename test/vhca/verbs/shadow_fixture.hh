@@ -138,7 +138,7 @@ class Shadow {
   bool bind_window(Zones z);
   bool reregister(Zones z);
   bool through_remote_key(Zones z);
-  bool write_at(Zones z, ShadowRange to, uint32_t rkey, ibv_wc_status wanted);
+  bool write_at(Zones z, ShadowRange to, uint32_t rkey, uint32_t allowed);
   bool ends_as(Zones z, ibv_wc_status wanted);
   bool recover();
   // shadow_loose.cc

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the soak with a shadow does alone: windows and regions that end somewhere else each time,
-// which requests keep to or overstep. One that oversteps completes in error, changes nothing, and
-// both ends start their connection over.
+// which requests keep to or overstep. One that oversteps completes in error, a WRITE has changed
+// what lies in front of the packet that oversteps, and both ends start their connection over.
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "shadow_fixture.hh"
 
 namespace kilim::test {
@@ -14,6 +18,22 @@ namespace layout = shadow_layout;
 bool ends_so(ibv_wc_status wanted, ibv_wc_status status, ibv_qp* far) {
   if (status == wanted) return true;
   return wanted != IBV_WC_SUCCESS && status == IBV_WC_RETRY_EXC_ERR && state_of(far) == IBV_QPS_ERR;
+}
+
+// A WRITE at memory that ends behind `allowed` bytes has landed in whole packets of 1,024.
+uint32_t lands(uint32_t allowed) {
+  constexpr uint32_t mtu = 1024;
+  return allowed / mtu * mtu;
+}
+
+std::vector<ShadowRange> first_of(std::span<const ShadowRange> ranges, uint32_t bytes) {
+  std::vector<ShadowRange> first;
+  for (const ShadowRange& r : ranges) {
+    const uint32_t n = std::min(r.bytes, bytes);
+    if (n != 0) first.push_back({r.at, n});
+    bytes -= n;
+  }
+  return first;
 }
 
 }  // namespace
@@ -31,16 +51,19 @@ bool Shadow::ends_as(Zones z, ibv_wc_status wanted) {
   return recover();
 }
 
-// A WRITE of as many bytes of the near zone.
-bool Shadow::write_at(Zones z, ShadowRange to, uint32_t rkey, ibv_wc_status wanted) {
+// A WRITE of as many bytes of the near zone, of which the first `allowed` ones lie in the far end's
+// memory.
+bool Shadow::write_at(Zones z, ShadowRange to, uint32_t rkey, uint32_t allowed) {
+  const bool inside = allowed == to.bytes;
   const ShadowRange from{z.near_at, to.bytes};
-  if (wanted == IBV_WC_SUCCESS) put(*z.far, {to}, take(*z.near, {from}));
+  const uint32_t n = inside ? to.bytes : lands(allowed);
+  put(*z.far, {{to.at, n}}, take(*z.near, {{z.near_at, n}}));
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.wr.rdma = {z.far->address(to.at), rkey};
   Sges list{z.near->sge(from)};
   z.near->post(wr, list);
-  return ends_as(z, wanted);
+  return ends_as(z, inside ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
 }
 
 // A list of the far end's, to which the near one writes, or which it reads; now and then a byte
@@ -53,7 +76,8 @@ bool Shadow::through_remote_key(Zones z) {
   for (const ShadowRange& r : shown) bytes += r.bytes;
   const bool inside = bytes == layout::zone || below(6) != 0, writes = below(2) == 0;
   const ShadowRange mine{z.near_at, bytes + (inside ? 0 : 1)};
-  if (inside && writes) put(*z.far, shown, take(*z.near, {mine}));
+  const uint32_t n = inside ? bytes : lands(bytes);
+  if (writes) put(*z.far, first_of(shown, n), take(*z.near, {{z.near_at, n}}));
   if (inside && !writes) put(*z.near, {mine}, take(*z.far, shown));
   ibv_send_wr wr{};
   wr.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
@@ -80,17 +104,18 @@ namespace {
 // Inside, or one byte more on either side.
 struct Target {
   ShadowRange to;
-  bool inside;
+  uint32_t allowed;  // of its first bytes
+  [[nodiscard]] bool inside() const { return allowed == to.bytes; }
 };
 
 Target choose(ShadowRange shown, uint64_t which) {
   switch (which) {
     case 0:
-      return {{shown.at, shown.bytes + 1}, false};
+      return {{shown.at, shown.bytes + 1}, shown.bytes};
     case 1:
-      return {{shown.at - 1, shown.bytes}, false};
+      return {{shown.at - 1, shown.bytes}, 0};
     default:
-      return {{shown.at + shown.bytes / 4, shown.bytes / 2 + 1}, true};
+      return {{shown.at + shown.bytes / 4, shown.bytes / 2 + 1}, shown.bytes / 2 + 1};
   }
 }
 
@@ -110,8 +135,8 @@ bool Shadow::bind_window(Zones z) {
   z.far->window->rkey = rkey;
   counts.windows++;
   const Target t = choose(shown, below(4));
-  if (!write_at(z, t.to, rkey, t.inside ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR)) return false;
-  if (!t.inside) {  // a window does not outlive the state that its queue had
+  if (!write_at(z, t.to, rkey, t.allowed)) return false;
+  if (!t.inside()) {  // a window does not outlive the state that its queue had
     EQUAL(ibv_dealloc_mw(z.far->window), 0);
     z.far->window = ibv_alloc_mw(z.far->pd, IBV_MW_TYPE_2);
     return z.far->window != nullptr || complain("no window");
@@ -136,8 +161,7 @@ bool Shadow::reregister(Zones z) {
     counts.reregistered++;
   }
   const Target t = choose(shown, below(4));
-  if (!write_at(z, t.to, z.far->roving->rkey, t.inside ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR))
-    return false;
+  if (!write_at(z, t.to, z.far->roving->rkey, t.allowed)) return false;
   // By the near one's key.
   const ShadowRange from{z.near_at, shown.bytes}, to{z.far_at, shown.bytes};
   put(*z.far, {to}, take(*z.near, {from}));
