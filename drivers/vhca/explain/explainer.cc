@@ -54,8 +54,9 @@ void Explainer::queue_breaks(const wq::Qp& qp, const char* why) noexcept {
   tell({qp.qpn.value()}, told_.is_news(qp.qpn.value(), true, why), t.view());
 }
 
-void Explainer::verb_fails(const char* cause, std::string_view sentence) noexcept {
-  if (told_.is_news(0, true, cause)) write_explanation(around_.device, sentence);
+void Explainer::verb_fails(const char* cause, std::string_view sentence,
+                           const Told::About& about) noexcept {
+  if (told_.is_news(0, true, cause, about)) write_explanation(around_.device, sentence);
 }
 
 bool Explainer::put_list(prm::Text& t, const tpt::SegmentList& list, uint64_t bytes,
@@ -110,7 +111,9 @@ void Explainer::sum_up() noexcept {
     std::array<char, 512> line;
     prm::Text text{line};
     if (r.queue != 0) text.put("queue ").hex(r.queue).put(": ");
-    put_cause(text.dec(r.count).put(" times: "), r.cause);
+    text.dec(r.count).put(" times: ");
+    if (*r.about.verb != '\0') text.put(r.about.verb).put(": ").put(r.about.field);
+    put_cause(text, r.cause);
     write_explanation(around_.device, text.view());
   });
 }

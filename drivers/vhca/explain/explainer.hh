@@ -52,8 +52,10 @@ class Explainer final : public wq::FailureObserver {
     freed_.add(m);
     history_.forget(m.index());
   }
-  // A verb is refused; `sentence` opens with its name, `cause` lives for ever.
-  void verb_fails(const char* cause, std::string_view sentence) noexcept;
+  // A verb is refused; `sentence` opens with its name, `cause` lives for ever; `about`, where the
+  // cause alone does not tell it from others.
+  void verb_fails(const char* cause, std::string_view sentence,
+                  const Told::About& about = {}) noexcept;
   // What has been counted, on standard error; nothing where nothing has failed.
   void sum_up() noexcept;
   [[nodiscard]] uint64_t failures() const noexcept { return told_.all(); }

@@ -10,11 +10,13 @@
 
 namespace kilim::vhca::explain {
 
-bool Told::is_news(uint32_t queue, bool send, const char* cause) noexcept {
+bool Told::is_news(uint32_t queue, bool send, const char* cause, const About& about) noexcept {
+  const auto other = [](std::string_view a, std::string_view b) { return a != b; };
   all_++;
   for (std::size_t i = 0; i < used_; i++) {
     Row& r = rows_[i];
-    if (r.queue != queue || r.send != send || std::string_view(r.cause) != cause) continue;
+    if (r.queue != queue || r.send != send || other(r.cause, cause)) continue;
+    if (other(r.about.verb, about.verb) || other(r.about.field, about.field)) continue;
     r.count++;
     return false;
   }
@@ -22,7 +24,7 @@ bool Told::is_news(uint32_t queue, bool send, const char* cause) noexcept {
     untold_++;
     return false;
   }
-  rows_[used_++] = {queue, send, cause, 1};
+  rows_[used_++] = {queue, send, cause, 1, about};
   return true;
 }
 

@@ -13,15 +13,23 @@ namespace kilim::vhca::explain {
 class Told {
  public:
   static constexpr std::size_t most = 128;
+  // Which verb, and which of its fields, where the cause does not say it. Both live for ever.
+  struct About {
+    const char *verb = "", *field = "";
+  };
   struct Row {
     uint32_t queue;
     bool send;
     const char* cause;  // lives for ever
     uint64_t count;
+    About about;
   };
 
   // Counts it; whether it is the first of its queue and cause, and there is room for it.
-  bool is_news(uint32_t queue, bool send, const char* cause) noexcept;
+  bool is_news(uint32_t queue, bool send, const char* cause, const About& about) noexcept;
+  bool is_news(uint32_t queue, bool send, const char* cause) noexcept {
+    return is_news(queue, send, cause, {});
+  }
   [[nodiscard]] uint64_t all() const noexcept { return all_; }
   // Causes that found no room.
   [[nodiscard]] uint64_t untold() const noexcept { return untold_; }

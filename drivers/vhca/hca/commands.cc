@@ -4,6 +4,7 @@
 #include "vhca/hca/commands.hh"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -15,10 +16,13 @@
 #include "kilim/prm/mkc.hh"
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
+#include "kilim/prm/text.hh"
 #include "kilim/prm/vport_mtu.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
+#include "vhca/hca/command_names.hh"
 #include "vhca/hca/objects.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/wire/wire.hh"
 
 namespace kilim::vhca::hca {
@@ -32,7 +36,8 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
   // Maximum and current values are the same: nothing is negotiated.
   auto group = static_cast<uint16_t>(read<prm::CmdInHdr>(in).op_mod.host() >> 1);
   std::byte caps[prm::cmd::hca_cap_bytes]{};
-  if (!fill_caps(s.config.profile, group, caps)) return {Status::bad_param, Refusal::cap_group};
+  if (!fill_caps(s.config.profile, group, caps))
+    return refused(Status::bad_param, Refusal::cap_group, refusal::absent("op_mod", group));
   // Who asks for a group's beginning gets that (rdma-core v44, tests/mlx5_base.py, is_eth()).
   std::memcpy(out.data() + header, caps, std::min(sizeof caps, out.size() - header));
   return {};
@@ -52,19 +57,27 @@ Answer query_nic_vport_context(Hca& s, In, Out out) {
 
 Answer create_mkey(Hca& s, const Client& client, In in, Out out) {
   auto cmd = read<prm::CreateMkeyIn>(in);
-  if (cmd.flags.host() != 0) return {Status::bad_param, Refusal::umem_key};
+  if (cmd.flags.host() != 0)
+    return refused(Status::bad_param, Refusal::umem_key,
+                   refusal::bits("mkey_umem_valid", cmd.flags.host(), 0));
   const bool reserves = cmd.op_mod.host() != 0 || cmd.reserved_8.host() != 0 ||
                         std::any_of(std::begin(cmd.reserved_50), std::end(cmd.reserved_50),
                                     [](be32 w) { return w.host() != 0; });
-  if (reserves) return {Status::bad_param, Refusal::reserved};
+  if (reserves)
+    return refused(
+        Status::bad_param, Refusal::reserved,
+        refusal::equal("a reserved field", cmd.op_mod.host() | cmd.reserved_8.host(), 0));
   std::size_t list = std::size_t{cmd.translations_octword_actual_size.host()} * 16;
-  if (list > in.size() - sizeof cmd) return {Status::bad_input_len, Refusal::list_length};
+  if (list > in.size() - sizeof cmd)
+    return refused(Status::bad_input_len, Refusal::list_length,
+                   refusal::bytes("klm_pas_mtt", in.size() - sizeof cmd, list));
   if (!owns_pd(s, client, Pdn{prm::mkc::pd::get(cmd.mkc)}))
-    return {Status::bad_resource, Refusal::no_such_pd};
+    return no_such(Refusal::no_such_pd, "mkc.pd", prm::mkc::pd::get(cmd.mkc));
   Result<tpt::Mkey*> key =
       s.keys.create_mkey(cmd.mkc, in.subspan(sizeof cmd, list), s.config.profile);
-  if (!key && key.error().code == ENOMEM) return {Status::no_resources, Refusal::no_more_keys};
-  if (!key) return {Status::bad_param, Refusal::key_context};
+  if (!key && key.error().code == ENOMEM)
+    return refused(Status::no_resources, Refusal::no_more_keys, refusal::full("mkey_index"));
+  if (!key) return refused(Status::bad_param, Refusal::key_context, refusal::of(key.error()));
   prm::CreateMkeyOut made{};
   made.mkey_index = be32{(*key)->index()};
   std::memcpy(out.data(), &made, sizeof made);
@@ -75,7 +88,8 @@ Answer destroy_mkey(Hca& s, In in, Out) {
   uint32_t index = read<be32>(in, 8).host() & 0xffffff;
   const tpt::Mkey* m = s.keys.at(index);
   if (s.explainer && m != nullptr) s.explainer->key_ends(*m);
-  if (s.keys.destroy(MkeyIndex{index}) != 0) return {Status::bad_resource, Refusal::no_such_key};
+  if (s.keys.destroy(MkeyIndex{index}) != 0)
+    return no_such(Refusal::no_such_key, "mkey_index", index);
   return {};
 }
 
@@ -111,21 +125,25 @@ prm::Mkc context_of(const tpt::Mkey& m) {
 Answer query_mkey(Hca& s, In in, Out out) {
   constexpr std::size_t header = 16;
   const tpt::Mkey* key = s.keys.at(read<be32>(in, 8).host() & 0xffffff);
-  if (key == nullptr) return {Status::bad_resource, Refusal::no_such_key};
+  if (key == nullptr) return no_such(Refusal::no_such_key, "mkey_index", number_in(in));
   prm::Mkc c = context_of(*key);
   std::memcpy(out.data() + header, &c, sizeof c);
   return {};
 }
 
 Answer create_psv(Hca& s, const Client& client, In in, Out out) {
-  if (!s.config.profile.signature) return {Status::bad_op, Refusal::no_signatures};
+  if (!s.config.profile.signature)
+    return refused(Status::bad_op, Refusal::no_signatures, refusal::lacks("a signature"));
   const uint32_t count_pd = read<prm::CreatePsvIn>(in).count_pd.host();
   const Pdn pd{count_pd & 0xffffff};
-  if (count_pd >> 28 != 1) return {Status::bad_param, Refusal::psv_count};
-  if (!owns_pd(s, client, pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (count_pd >> 28 != 1)
+    return refused(Status::bad_param, Refusal::psv_count,
+                   refusal::equal("num_psv", count_pd >> 28, 1));
+  if (!owns_pd(s, client, pd)) return no_such(Refusal::no_such_pd, "pd", pd.value());
   uint32_t number = 0;
   tpt::Psv* psv = s.keys.psvs().create(number);
-  if (psv == nullptr) return {Status::no_resources, Refusal::no_more_psvs};
+  if (psv == nullptr)
+    return refused(Status::no_resources, Refusal::no_more_psvs, refusal::full("psv0_index"));
   psv->pd = pd;
   prm::CreatePsvOut made{};
   made.psv[0] = be32{number};
@@ -135,14 +153,14 @@ Answer create_psv(Hca& s, const Client& client, In in, Out out) {
 
 Answer destroy_psv(Hca& s, In in, Out) {
   const uint32_t number = read<be32>(in, 8).host() & 0xffffff;
-  if (s.keys.psvs().at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_psv};
+  if (s.keys.psvs().at(number) == nullptr) return no_such(Refusal::no_such_psv, "psvn", number);
   s.keys.psvs().destroy(number);
   return {};
 }
 
 Answer alloc_pd(Hca& s, const Client& client, In, Out out) {
   const Result<Pdn> made = vhca::hca::alloc_pd(s, client.sink);
-  if (!made) return {Status::no_resources, Refusal::no_more_pds};
+  if (!made) return refused(Status::no_resources, Refusal::no_more_pds, refusal::of(made.error()));
   const be32 pd{made->value()};
   std::memcpy(out.data() + 8, &pd, sizeof pd);
   return {};
@@ -150,8 +168,8 @@ Answer alloc_pd(Hca& s, const Client& client, In, Out out) {
 
 Answer dealloc_pd(Hca& s, In in, Out) {
   const int rc = vhca::hca::dealloc_pd(s, Pdn{read<be32>(in, 8).host() & 0xffffff});
-  if (rc == -EINVAL) return {Status::bad_resource, Refusal::no_such_pd};
-  if (rc != 0) return {Status::bad_res_state, Refusal::pd_in_use};
+  if (rc == -EINVAL) return no_such(Refusal::no_such_pd, "pd", number_in(in));
+  if (rc != 0) return noted(Status::bad_res_state, Refusal::pd_in_use);
   return {};
 }
 
@@ -266,9 +284,14 @@ Answer run_command(Hca& s, const Client& client, In in, Out out) {
   uint16_t opcode = read<prm::CmdInHdr>(in).opcode.host();
   const auto* c = std::find_if(std::begin(rows), std::end(rows),
                                [=](const Command& row) { return row.opcode == opcode; });
-  if (c == std::end(rows)) return {Status::bad_op, Refusal::unknown_opcode};
-  if (in.size() < c->in_bytes) return {Status::bad_input_len, Refusal::input_length};
-  if (out.size() < c->out_bytes) return {Status::bad_output_len, Refusal::output_length};
+  if (c == std::end(rows))
+    return refused(Status::bad_op, Refusal::unknown_opcode, refusal::lacks("this command"));
+  if (in.size() < c->in_bytes)
+    return refused(Status::bad_input_len, Refusal::input_length,
+                   refusal::bytes("the input", in.size(), c->in_bytes));
+  if (out.size() < c->out_bytes)
+    return refused(Status::bad_output_len, Refusal::output_length,
+                   refusal::bytes("the output", out.size(), c->out_bytes));
   return c->run_for != nullptr ? c->run_for(s, client, in, out) : c->run(s, in, out);
 }
 
@@ -276,9 +299,24 @@ Answer run_command(Hca& s, const Client& client, In in, Out out) {
 
 }  // namespace commands
 
+namespace {
+
+// mlx5_ib answers EREMOTEIO, and status and syndrome with it.
+void tell_refused(Hca& h, uint16_t opcode, const prm::CmdOutHdr& answer) noexcept {
+  std::array<char, 64> buffer;
+  prm::Text t{buffer};
+  t.put("status ").hex(answer.status).put(", syndrome ").hex(answer.syndrome.host());
+  tell_refusal(h, command_name(opcode), -EREMOTEIO, t.view());
+}
+
+}  // namespace
+
 int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out, const Client& client) {
   using commands::read;
-  if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr)) return -EINVAL;
+  if (in.size() < sizeof(prm::CmdInHdr) || out.size() < sizeof(prm::CmdOutHdr))
+    return refusal::bytes("a firmware command's input or output", std::min(in.size(), out.size()),
+                          sizeof(prm::CmdInHdr));
+  refusal::forget();
   std::fill(out.begin(), out.end(), std::byte{0});
   const commands::Answer o = commands::run_command(h, client, in, out);
   prm::CmdOutHdr header{};
@@ -287,6 +325,8 @@ int command(Hca& h, std::span<const std::byte> in, std::span<std::byte> out, con
   std::memcpy(out.data(), &header, sizeof header);
   h.context.journal->command(read<prm::CmdInHdr>(in).opcode.host(), header.status,
                              static_cast<uint32_t>(o.why), in);
+  if (o.why != commands::Refusal::none)
+    tell_refused(h, read<prm::CmdInHdr>(in).opcode.host(), header);
   return 0;
 }
 

@@ -4,12 +4,15 @@
 // ours. Adapter's lock held.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "kilim/prm/cmd.hh"
+#include "kilim/prm/hca_cap.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/hca.hh"
 
 namespace kilim::vhca::hca {
@@ -89,6 +92,18 @@ struct Answer {
   Refusal why = Refusal::none;
 };
 
+// A refusal whose reason the third argument has noted (core/refusal.hh), or what was called before.
+inline Answer refused(Status status, Refusal why, int /*noted*/) noexcept {
+  return {status, why};
+}
+inline Answer noted(Status status, Refusal why) noexcept {
+  return {status, why};
+}
+// The field of the command, and the number in it that names no object of the client's.
+inline Answer no_such(Refusal why, const char* field, uint32_t number) noexcept {
+  return refused(Status::bad_resource, why, refusal::absent(field, number));
+}
+
 // The command and its answer, as long as the client made them; the answer is zero on entry.
 using In = std::span<const std::byte>;
 using Out = std::span<std::byte>;
@@ -116,6 +131,35 @@ inline Answer made(Out out, uint32_t number) {
   const be32 told{number};
   std::memcpy(out.data() + 8, &told, sizeof told);
   return {};
+}
+
+// A queue pair is asked to go where its state does not let it.
+inline Answer wrong_state(const wq::Qp& qp, QpState to) noexcept {
+  return refused(
+      Status::bad_res_state, Refusal::qp_state,
+      refusal::state("qpc.state", static_cast<uint64_t>(to), static_cast<uint64_t>(qp.state)));
+}
+
+// Between what numbers a field of a context must lie.
+struct FieldRange {
+  const char* name;  // as the PRM names it, behind its context
+  prm::CapField field;
+  uint32_t least, most;
+};
+// Whether all do; notes the first that does not.
+inline bool lie_within(In context, std::span<const FieldRange> ranges) noexcept {
+  for (const FieldRange& r : ranges) {
+    const uint32_t is = prm::cap_get(context, r.field);
+    if (is >= r.least && is <= r.most) continue;
+    r.least == r.most ? refusal::equal(r.name, is, r.least)
+                      : refusal::range(r.name, is, r.least, r.most);
+    return false;
+  }
+  return true;
+}
+// The largest logarithm of what may be this many.
+inline uint32_t log_of(uint64_t most) noexcept {
+  return static_cast<uint32_t>(std::bit_width(most)) - 1;
 }
 
 // Whose an object is. Firmware knows the objects of a client by its uid, and refuses those of

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kilim/prm/doorbell.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/doorbells.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/dma.hh"
@@ -62,18 +63,23 @@ int resize_cq(Hca& h, Cqn cqn, Va buf, uint32_t cqe_count) {
   check_all_doorbells(h);
   h.run(commands_wait_for);
   wq::Cq* cq = h.cqs.at(cqn.value());
-  if (cq == nullptr || !std::has_single_bit(cqe_count)) return -EINVAL;
-  if (cqe_count - 1 > h.config.profile.max_cqe) return -EINVAL;
+  if (cq == nullptr || !std::has_single_bit(cqe_count)) return refusal::absent("cqn", cqn.value());
+  if (cqe_count - 1 > h.config.profile.max_cqe)
+    return refusal::most("cqe", cqe_count - 1, h.config.profile.max_cqe);
   if (int rc = memory::probe_range(buf, uint64_t{cqe_count} * cq->spec.cqe_bytes, true); rc != 0)
     return rc;
-  return wq::change_ring(h.context, *cq, buf, cqe_count) ? 0 : -EINVAL;
+  return wq::change_ring(h.context, *cq, buf, cqe_count)
+             ? 0
+             : refusal::least("cqe: entries that wait are more; it", cqe_count,
+                              cq->producer - cq->consumer);
 }
 
 int moderate_cq(Hca& h, Cqn cqn, uint16_t count, uint16_t period_us) {
   constexpr uint16_t longest_period = 4095;
   wq::Cq* cq = h.cqs.at(cqn.value());
-  if (cq == nullptr || period_us > longest_period) return -EINVAL;
-  if (!h.config.profile.cq_moderation) return -EOPNOTSUPP;
+  if (cq == nullptr) return refusal::absent("cqn", cqn.value());
+  if (period_us > longest_period) return refusal::most("cq_period", period_us, longest_period);
+  if (!h.config.profile.cq_moderation) return refusal::lacks("moderation");
   cq->moderation_count = count;
   cq->moderation_ns = uint64_t{period_us} * 1000;
   cq->event_at = cq->producer;
@@ -85,8 +91,8 @@ int moderate_cq(Hca& h, Cqn cqn, uint16_t count, uint16_t period_us) {
 
 int destroy_cq(Hca& h, Cqn cqn) {
   wq::Cq* cq = h.cqs.at(cqn.value());
-  if (cq == nullptr) return -EINVAL;
-  if (cq->users != 0) return -EBUSY;
+  if (cq == nullptr) return refusal::absent("cqn", cqn.value());
+  if (cq->users != 0) return refusal::busy("the completion queue", cq->users);
   Uar& uar = *h.uars.at(cq->spec.uar_page);
   uar.cqs.remove(*cq);
   h.uars.note_queues(uar);

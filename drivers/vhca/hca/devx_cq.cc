@@ -41,16 +41,21 @@ uint32_t code_of(MiniFormat mini) {
 // What the adapter does not have, or no queue can be.
 bool context_fits(const Profile& p, In context, std::optional<MiniFormat> mini) {
   namespace c = prm::cqc;
-  const uint32_t size = prm::cap_get(context, c::cqe_sz),
-                 format = prm::cap_get(context, c::cq_timestamp_format);
+  const uint32_t times = p.real_time_clock ? format_real_time : 0, sizes = p.cqe_padding ? 2 : 1;
+  const FieldRange ranges[] = {
+      {"cqc.cqe_sz", c::cqe_sz, 0, sizes},
+      {"cqc.cqe_comp_en", c::cqe_comp_en, 0, p.cqe_compression},
+      {"cqc.cq_timestamp_format", c::cq_timestamp_format, 0, times},
+      {"cqc.c_eqn", c::c_eqn, completion_event_queue, completion_event_queue},
+      {"cqc.log_cq_size", c::log_cq_size, 0, log_of(p.max_cqe + 1ull)}};
   // A block of compressed entries takes several places, of which a collapsed queue has one.
   const bool collapsed = prm::cap_get(context, c::cc) != 0;
   const bool compresses = mini && *mini != MiniFormat::none;
-  return size <= 2 && (size != 2 || p.cqe_padding) && mini &&
-         (!compresses || (p.cqe_compression && !collapsed)) &&
-         (format == 0 || (format == format_real_time && p.real_time_clock)) &&
-         prm::cap_get(context, c::c_eqn) == completion_event_queue &&
-         (uint64_t{1} << prm::cap_get(context, c::log_cq_size)) - 1 <= p.max_cqe;
+  if (!lie_within(context, ranges)) return false;
+  if (mini && !(compresses && collapsed)) return true;
+  refusal::clash("cqc.mini_cqe_res_format", prm::cap_get(context, c::mini_cqe_res_format),
+                 collapsed ? 1 : 0);
+  return false;
 }
 
 CqSpec cq_spec(In context, MiniFormat mini) {
@@ -76,24 +81,29 @@ Answer make_cq(Hca& h, const Client& client, In in, Out out) {
   const In context = in.subspan(c::context, c::context_bytes);
   const auto mini = mini_of(context);
   if (!context_fits(h.config.profile, context, mini))
-    return {Status::bad_param, Refusal::cq_context};
+    return noted(Status::bad_param, Refusal::cq_context);
   CqSpec spec = cq_spec(context, *mini);
   if (prm::cap_get(in, c::umem_valid) == 0 || prm::cap_get(context, prm::cqc::dbr_umem_valid) == 0)
-    return {Status::bad_param, Refusal::no_such_umem};
+    return refused(Status::bad_param, Refusal::no_such_umem,
+                   refusal::equal("cq_umem_valid and dbr_umem_valid", 0, 1));
   const std::array<uint32_t, 2> umems{prm::cap_get(in, c::umem_id),
                                       prm::cap_get(context, prm::cqc::dbr_umem_id)};
   const auto ring = h.umems.find(client.sink, {umems[0], read<be64>(in, c::umem_offset).host(),
                                                uint64_t{spec.cqe_count} * spec.cqe_bytes, true});
   const auto record = h.umems.find(
       client.sink, {umems[1], read<be64>(context, prm::cqc::dbr_addr).host(), record_bytes});
-  if (!ring || !record) return {Status::bad_resource, Refusal::no_such_umem};
-  if (!owns_uar(h, client, spec.uar_page)) return {Status::bad_param, Refusal::no_such_uar};
+  if (!ring || !record)
+    return no_such(Refusal::no_such_umem, ring ? "cqc.dbr_umem_id" : "cq_umem_id",
+                   ring ? umems[1] : umems[0]);
+  if (!owns_uar(h, client, spec.uar_page))
+    return refused(Status::bad_param, Refusal::no_such_uar,
+                   refusal::absent("uar_page", spec.uar_page));
   spec.buf = *ring;
   spec.record = *record;
   spec.record_read_only = !h.umems.writable(umems[1]);
   spec.owner = client.owner;
   const Result<Cqn> cqn = create_cq(h, spec, client.sink);
-  if (!cqn) return {Status::bad_param, Refusal::cq_context};
+  if (!cqn) return refused(Status::bad_param, Refusal::cq_context, refusal::of(cqn.error()));
   const auto count = static_cast<uint16_t>(prm::cap_get(context, prm::cqc::cq_max_count));
   const auto period = static_cast<uint16_t>(prm::cap_get(context, prm::cqc::cq_period));
   if (count != 0 || period != 0) (void)moderate_cq(h, *cqn, count, period);
@@ -103,8 +113,8 @@ Answer make_cq(Hca& h, const Client& client, In in, Out out) {
 
 Answer end_cq(Hca& h, In in, Out) {
   const uint32_t number = number_in(in);
-  if (h.cqs.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_cq};
-  if (destroy_cq(h, Cqn{number}) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (h.cqs.at(number) == nullptr) return no_such(Refusal::no_such_cq, "cqn", number_in(in));
+  if (destroy_cq(h, Cqn{number}) != 0) return noted(Status::bad_res_state, Refusal::object_in_use);
   h.umems.let_go({prm::cmd::destroy_cq, number});
   return {};
 }
@@ -115,13 +125,15 @@ Answer change_cq(Hca& h, In in, Out) {
   constexpr uint32_t period_and_count = 3;
   const uint32_t number = number_in(in);
   const In context = in.subspan(prm::cq_cmd::context, prm::cq_cmd::context_bytes);
-  if (h.cqs.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_cq};
+  if (h.cqs.at(number) == nullptr) return no_such(Refusal::no_such_cq, "cqn", number_in(in));
   if ((read<be32>(in, mask_at).host() & ~period_and_count) != 0)
-    return {Status::bad_param, Refusal::cq_context};
+    return refused(
+        Status::bad_param, Refusal::cq_context,
+        refusal::bits("modify_field_select", read<be32>(in, mask_at).host(), period_and_count));
   const auto count = static_cast<uint16_t>(prm::cap_get(context, prm::cqc::cq_max_count));
   const auto period = static_cast<uint16_t>(prm::cap_get(context, prm::cqc::cq_period));
   if (moderate_cq(h, Cqn{number}, count, period) != 0)
-    return {Status::bad_param, Refusal::cq_context};
+    return noted(Status::bad_param, Refusal::cq_context);
   return {};
 }
 
@@ -129,7 +141,7 @@ Answer query_cq(Hca& h, In in, Out out) {
   namespace c = prm::cqc;
   constexpr uint32_t failed = 0xa;  // PRM: "CQ Context", status: overflow
   const wq::Cq* cq = h.cqs.at(number_in(in));
-  if (cq == nullptr) return {Status::bad_resource, Refusal::no_such_cq};
+  if (cq == nullptr) return no_such(Refusal::no_such_cq, "cqn", number_in(in));
   const Out context = out.subspan(prm::cq_cmd::context, prm::cq_cmd::context_bytes);
   prm::cap_set(context, c::status, cq->error ? failed : 0);
   prm::cap_set(context, c::cqe_sz, cq->spec.cqe_bytes == 64 ? 0 : cq->spec.padded ? 2 : 1);

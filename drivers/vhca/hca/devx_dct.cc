@@ -41,17 +41,18 @@ int open_target(Hca& h, Qpn qpn, In context) {
 
 Answer make_dct(Hca& h, const Client& client, In in, Out out) {
   namespace d = prm::dctc;
-  if (!h.config.profile.dynamic) return {Status::bad_param, Refusal::qp_service};
+  if (!h.config.profile.dynamic)
+    return refused(Status::bad_param, Refusal::qp_service, refusal::lacks("a DC target"));
   const In context = in.subspan(d::at, d::bytes);
   QpSpec s;
   s.type = QpType::dct;
   s.pd = Pdn{prm::cap_get(context, d::pd)};
   s.recv_cq = s.send_cq = Cqn{prm::cap_get(context, d::cqn)};
   s.srqn = prm::cap_get(context, d::srqn_xrqn);
-  if (!owns_cq(h, client, s.recv_cq)) return {Status::bad_resource, Refusal::no_such_cq};
-  if (!owns_pd(h, client, s.pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_cq(h, client, s.recv_cq)) return no_such(Refusal::no_such_cq, "cqn", s.recv_cq.value());
+  if (!owns_pd(h, client, s.pd)) return no_such(Refusal::no_such_pd, "pd", s.pd.value());
   if (find_own(h.srqs, client, s.srqn) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_queue};
+    return no_such(Refusal::no_such_queue, "dctc.srqn_xrqn", s.srqn);
   s.uidx = prm::cap_get(context, d::user_index);
   s.dc_key = read<be64>(context, d::dc_access_key).host();
   s.max_message = uint64_t{1} << h.config.profile.log_max_msg;
@@ -61,10 +62,10 @@ Answer make_dct(Hca& h, const Client& client, In in, Out out) {
   }
   s.owner = client.owner;
   const Result<Qpn> qpn = create_qp(h, s, client.sink);
-  if (!qpn) return {Status::bad_param, Refusal::qp_parameter};
+  if (!qpn) return refused(Status::bad_param, Refusal::qp_parameter, refusal::of(qpn.error()));
   if (open_target(h, *qpn, context) != 0) {
     (void)destroy_qp(h, *qpn);
-    return {Status::bad_param, Refusal::qp_parameter};
+    return noted(Status::bad_param, Refusal::qp_parameter);
   }
   return made(out, qpn->value());
 }
@@ -72,7 +73,8 @@ Answer make_dct(Hca& h, const Client& client, In in, Out out) {
 Answer query_dct(Hca& h, In in, Out out) {
   namespace d = prm::dctc;
   const wq::Qp* qp = h.qps.at(number_in(in));
-  if (qp == nullptr || qp->type != QpType::dct) return {Status::bad_resource, Refusal::no_such_qp};
+  if (qp == nullptr || qp->type != QpType::dct)
+    return no_such(Refusal::no_such_qp, "dctn", number_in(in));
   const Out context = out.subspan(d::at, d::bytes);
   const QpAttr& a = qp->attr;
   const uint8_t scattered = qp->spec.scatter_received;
@@ -103,8 +105,9 @@ Answer query_dct(Hca& h, In in, Out out) {
 
 Answer end_dct(Hca& h, In in, Out) {
   const wq::Qp* qp = h.qps.at(number_in(in));
-  if (qp == nullptr || qp->type != QpType::dct) return {Status::bad_resource, Refusal::no_such_qp};
-  if (destroy_qp(h, qp->qpn) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (qp == nullptr || qp->type != QpType::dct)
+    return no_such(Refusal::no_such_qp, "dctn", number_in(in));
+  if (destroy_qp(h, qp->qpn) != 0) return noted(Status::bad_res_state, Refusal::object_in_use);
   return {};
 }
 

@@ -24,22 +24,29 @@ uint32_t counters_asked(In in) {
 
 Answer make_flow_counter(Hca& h, const Client& client, In in, Out out) {
   const uint32_t count = counters_asked(in);
-  if (count == 0) return {Status::bad_param, Refusal::reserved};
+  if (count == 0)
+    return refused(Status::bad_param, Refusal::reserved,
+                   refusal::most("flow_counter_bulk_log_size",
+                                 prm::cap_get(in, prm::flow_counter::bulk_log_size),
+                                 ethernet::FlowCounters::most_log_bulk));
   uint32_t number = 0;
   if (count > 1) {
     if (!h.flow_counters.create_bulk(count, client.sink, number))
-      return {Status::no_resources, Refusal::no_more_objects};
+      return refused(Status::no_resources, Refusal::no_more_objects,
+                     refusal::full("flow_counter_id"));
     return made(out, number);
   }
   FlowCount* counter = h.flow_counters.create(number);
-  if (counter == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  if (counter == nullptr)
+    return refused(Status::no_resources, Refusal::no_more_objects,
+                   refusal::full("flow_counter_id"));
   counter->open = client.sink;
   return made(out, number);
 }
 
 Answer end_flow_counter(Hca& h, In in, Out) {
   if (h.flow_counters.at(number_in(in)) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_counter};
+    return no_such(Refusal::no_such_counter, "flow_counter_id", number_in(in));
   h.flow_counters.destroy(number_in(in));
   return {};
 }
@@ -50,11 +57,14 @@ Answer query_flow_counter(Hca& h, const Client& client, In in, Out out) {
   const uint32_t first = read<be32>(in, f::number).host() & 0xffffff;
   const uint32_t asked = prm::cap_get(in, f::num_of_counters), count = asked != 0 ? asked : 1;
   if (find_own(h.flow_counters, client, first) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_counter};
+    return no_such(Refusal::no_such_counter, "flow_counter_id", first);
   if (prm::cap_get(in, f::dump_to_memory) != 0 || !h.flow_counters.holds(first, count))
-    return {Status::bad_param, Refusal::reserved};
+    return refused(Status::bad_param, Refusal::reserved,
+                   refusal::clash("num_of_counters", count, prm::cap_get(in, f::dump_to_memory)));
   if (out.size() < f::statistics + std::size_t{count} * f::statistics_bytes)
-    return {Status::bad_output_len, Refusal::output_length};
+    return refused(Status::bad_output_len, Refusal::output_length,
+                   refusal::bytes("the output", out.size(),
+                                  f::statistics + std::size_t{count} * f::statistics_bytes));
   for (uint32_t i = 0; i < count; i++) {
     FlowCount& counter = *h.flow_counters.at(first + i);
     const std::size_t at = std::size_t{i} * f::statistics_bytes;

@@ -98,8 +98,16 @@ const ethernet::FlowGroup* group_in(const ethernet::FlowTable& t, In in) {
   return at != t.groups.end() ? &*at : nullptr;
 }
 
-Answer refused_table() {
-  return {Status::bad_resource, Refusal::no_such_table};
+Answer refused_table(In in) {
+  return no_such(Refusal::no_such_table, "table_id", prm::cap_get(in, fc::table_id));
+}
+
+Answer no_tables() {
+  return refused(Status::bad_op, Refusal::unknown_opcode, refusal::lacks("a flow table"));
+}
+
+Answer refused_entry(const char* field, uint32_t is, uint32_t other) {
+  return refused(Status::bad_param, Refusal::table_entry, refusal::clash(field, is, other));
 }
 
 }  // namespace
@@ -111,19 +119,24 @@ Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
   const bool software = prm::cap_get(context, c::sw_owner) != 0;
   const uint64_t root = read<be64>(context, c::sw_owner_icm_root_0).host();
   const Profile& p = h.config.profile;
-  if (!ethernet::has_flow_tables(p)) return {Status::bad_op, Refusal::unknown_opcode};
+  if (!ethernet::has_flow_tables(p)) return no_tables();
   if (!ethernet::is_table_type(type) || prm::cap_get(in, fc::other_vport) != 0 ||
       prm::cap_get(context, c::table_miss_action) != 0)
-    return {Status::bad_param, Refusal::table_context};
+    return refused(Status::bad_param, Refusal::table_context,
+                   refusal::clash("table_type", type, prm::cap_get(context, c::table_miss_action)));
   const auto kind = static_cast<ethernet::TableType>(type);
   if (ethernet::sees_rdma(kind) ? software || !ethernet::has_rdma_tables(p)
                                 : software && !p.software_steering)
-    return {Status::bad_param, Refusal::table_context};
+    return refused(Status::bad_param, Refusal::table_context,
+                   refusal::clash("flow_table_context.sw_owner", software, type));
   ethernet::SoftSteering& soft = flow_tables(h);
-  if (software && !soft.icm.steering.has(root)) return {Status::bad_param, Refusal::table_context};
+  if (software && !soft.icm.steering.has(root))
+    return refused(Status::bad_param, Refusal::table_context,
+                   refusal::absent("flow_table_context.sw_owner_icm_root_0", root));
   uint32_t number = 0;
   ethernet::FlowTable* made = soft.tables.create(number);
-  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  if (made == nullptr)
+    return refused(Status::no_resources, Refusal::no_more_objects, refusal::full("table_id"));
   made->number = number;
   made->open = client.sink;
   made->type = kind;
@@ -143,7 +156,7 @@ Answer make_flow_table(Hca& h, const Client& client, In in, Out out) {
 Answer query_flow_table(Hca& h, const Client& client, In in, Out out) {
   namespace c = prm::flow_table_context;
   const ethernet::FlowTable* t = table_in(h, client, in);
-  if (t == nullptr) return refused_table();
+  if (t == nullptr) return refused_table(in);
   const Out context = out.subspan(fc::context, c::bytes);
   prm::cap_set(context, c::properties, t->properties);
   put_address(
@@ -154,18 +167,20 @@ Answer query_flow_table(Hca& h, const Client& client, In in, Out out) {
 
 Answer end_flow_table(Hca& h, const Client& client, In in, Out) {
   ethernet::FlowTable* t = table_in(h, client, in);
-  if (t == nullptr) return refused_table();
+  if (t == nullptr) return refused_table(in);
   if (t->users != 0 || !t->groups.empty() || ethernet::eth_detach_qp(h.eth, t->end) != 0)
-    return {Status::bad_res_state, Refusal::object_in_use};
+    return refused(Status::bad_res_state, Refusal::object_in_use,
+                   refusal::busy("table_id", t->users + t->groups.size()));
   soft_of(h)->tables.destroy(t->number);
   return {};
 }
 
 Answer make_flow_group(Hca& h, const Client& client, In in, Out out) {
   ethernet::FlowTable* t = table_in(h, client, in);
-  if (t == nullptr) return refused_table();
+  if (t == nullptr) return refused_table(in);
   if (t->software || in[fc::criteria_enable_at] != std::byte{0})
-    return {Status::bad_param, Refusal::table_entry};
+    return refused_entry("match_criteria_enable", static_cast<uint32_t>(in[fc::criteria_enable_at]),
+                         t->software);
   const ethernet::FlowGroup group{t->next_group, prm::cap_get(in, fc::start_flow_index),
                                   prm::cap_get(in, fc::end_flow_index)};
   t->groups.push_back(group);
@@ -176,8 +191,9 @@ Answer make_flow_group(Hca& h, const Client& client, In in, Out out) {
 Answer end_flow_group(Hca& h, const Client& client, In in, Out) {
   ethernet::FlowTable* t = table_in(h, client, in);
   const ethernet::FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
-  if (group == nullptr) return refused_table();
-  if (t->groups.size() == 1 && t->has_entry) return {Status::bad_res_state, Refusal::object_in_use};
+  if (group == nullptr) return refused_table(in);
+  if (t->groups.size() == 1 && t->has_entry)
+    return refused(Status::bad_res_state, Refusal::object_in_use, refusal::busy("group_id", 1));
   t->groups.erase(t->groups.begin() + (group - t->groups.data()));
   return {};
 }
@@ -185,7 +201,7 @@ Answer end_flow_group(Hca& h, const Client& client, In in, Out) {
 Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
   namespace f = prm::flow_context;
   ethernet::FlowTable* t = table_in(h, client, in);
-  if (t == nullptr || t->groups.empty()) return refused_table();
+  if (t == nullptr || t->groups.empty()) return refused_table(in);
   const In context = in.subspan(fc::flow_context);
   const uint32_t action = prm::cap_get(context, f::action);
   ethernet::FlowEntry e;
@@ -198,9 +214,11 @@ Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
   const bool known = (action & ~(ends | f::forward | f::count)) == 0 &&
                      prm::cap_get(context, f::extended_destination) == 0;
   if (!known || t->has_entry || !read_lists(h, client, in, *t, e) || !has_one_end(*t, e))
-    return {Status::bad_param, Refusal::table_entry};
+    return refused_entry("flow_context.action", action,
+                         prm::cap_get(context, f::destination_list_size));
   if (e.drops != e.to.empty() && (action & f::forward) != 0)
-    return {Status::bad_param, Refusal::table_entry};
+    return refused_entry("flow_context.action", action,
+                         prm::cap_get(context, f::destination_list_size));
   t->entry = std::move(e);
   t->has_entry = true;
   use_tables(*soft_of(h), t->entry, true);
@@ -210,7 +228,7 @@ Answer set_flow_entry(Hca& h, const Client& client, In in, Out) {
 Answer delete_flow_entry(Hca& h, const Client& client, In in, Out) {
   ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
-    return refused_table();
+    return refused_table(in);
   use_tables(*soft_of(h), t->entry, false);
   t->entry = {};
   t->has_entry = false;
@@ -220,7 +238,7 @@ Answer delete_flow_entry(Hca& h, const Client& client, In in, Out) {
 Answer query_flow_group(Hca& h, const Client& client, In in, Out out) {
   const ethernet::FlowTable* t = table_in(h, client, in);
   const ethernet::FlowGroup* group = t != nullptr ? group_in(*t, in) : nullptr;
-  if (group == nullptr) return refused_table();
+  if (group == nullptr) return refused_table(in);
   prm::cap_set(out, fc::start_flow_index, group->first);
   prm::cap_set(out, fc::end_flow_index, group->last);
   return {};
@@ -231,7 +249,7 @@ Answer query_flow_entry(Hca& h, const Client& client, In in, Out out) {
   namespace f = prm::flow_context;
   const ethernet::FlowTable* t = table_in(h, client, in);
   if (t == nullptr || !t->has_entry || t->entry.index != prm::cap_get(in, fc::flow_index))
-    return refused_table();
+    return refused_table(in);
   const ethernet::FlowEntry& e = t->entry;
   const Out context = out.subspan(fc::flow_context);
   prm::cap_set(context, f::group_id, e.group);
@@ -254,7 +272,7 @@ Answer query_flow_entry(Hca& h, const Client& client, In in, Out out) {
 
 // Entries are read as they are when a frame comes: nothing is kept of them that could be stale.
 Answer sync_steering(Hca& h, In, Out) {
-  if (!h.config.profile.software_steering) return {Status::bad_op, Refusal::unknown_opcode};
+  if (!h.config.profile.software_steering) return no_tables();
   return {};
 }
 
@@ -265,13 +283,17 @@ Answer make_sampler(Hca& h, const Client& client, In in, Out out) {
   ethernet::FlowTable* sample = find_own(soft.tables, client, prm::cap_get(o, f::sample_table_id));
   ethernet::FlowTable* otherwise =
       find_own(soft.tables, client, prm::cap_get(o, f::default_table_id));
-  if (sample == nullptr || otherwise == nullptr) return refused_table();
+  if (sample == nullptr || otherwise == nullptr) return refused_table(in);
   if (ethernet::sees_rdma(sample->type) || ethernet::sees_rdma(otherwise->type))
-    return {Status::bad_param, Refusal::table_entry};
-  if (prm::cap_get(o, f::sample_ratio) == 0) return {Status::bad_param, Refusal::table_entry};
+    return refused_entry("sampler.sample_table_id", sample->number,
+                         static_cast<uint32_t>(sample->type));
+  if (prm::cap_get(o, f::sample_ratio) == 0)
+    return refused(Status::bad_param, Refusal::table_entry,
+                   refusal::least("sampler.sample_ratio", 0, 1));
   uint32_t number = 0;
   ethernet::FlowSampler* made = soft.samplers.create(number);
-  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  if (made == nullptr)
+    return refused(Status::no_resources, Refusal::no_more_objects, refusal::full("table_id"));
   made->ratio = prm::cap_get(o, f::sample_ratio);
   made->sample = sample->number;
   made->otherwise = otherwise->number;
@@ -284,7 +306,7 @@ Answer make_sampler(Hca& h, const Client& client, In in, Out out) {
 Answer query_sampler(Hca& h, uint32_t number, Out out) {
   namespace f = prm::flow_sampler;
   const ethernet::FlowSampler* s = soft_of(h)->samplers.at(number);
-  if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  if (s == nullptr) return no_such(Refusal::no_such_object, "obj_id", number);
   const Out o = out.subspan(16, f::bytes);
   prm::cap_set(o, f::table_type, s->table_type);
   prm::cap_set(o, f::sample_ratio, s->ratio);
@@ -299,7 +321,7 @@ Answer query_sampler(Hca& h, uint32_t number, Out out) {
 Answer end_sampler(Hca& h, uint32_t number) {
   ethernet::SoftSteering& soft = *soft_of(h);
   const ethernet::FlowSampler* s = soft.samplers.at(number);
-  if (s == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  if (s == nullptr) return no_such(Refusal::no_such_object, "obj_id", number);
   for (const uint32_t t : {s->sample, s->otherwise})
     if (ethernet::FlowTable* table = soft.tables.at(t)) table->users--;
   soft.samplers.destroy(number);

@@ -94,7 +94,10 @@ std::optional<std::array<uint32_t, 2>> place(const Hca& h, const Client& client,
       client.sink, {umems[0], read<be64>(in, c::wq_umem_offset).host(), sizes.bytes()});
   const auto record = h.umems.find(
       client.sink, {umems[1], read<be64>(context, prm::qpc::dbr_addr).host(), record_bytes});
-  if (!rings || !record) return std::nullopt;
+  if (!rings || !record) {
+    refusal::absent(rings ? "qpc.dbr_umem_id" : "wq_umem_id", rings ? umems[1] : umems[0]);
+    return std::nullopt;
+  }
   s.buf = *rings;
   s.record = *record;
   return umems;
@@ -188,7 +191,7 @@ Answer make_qp(Hca& h, const Client& client, In in, Out out) {
   const In context = context_in(in);
   const auto type = service_of(context);
   if (!type || (*type == QpType::dci && !h.config.profile.dynamic))
-    return {Status::bad_param, Refusal::qp_service};
+    return refused(Status::bad_param, Refusal::qp_service, refusal::lacks("qpc.st"));
   const uint32_t rq_type = prm::cap_get(context, prm::qpc::rq_type);
   const QpSizes sizes = sizes_of(context, *type);
   const bool shares =
@@ -197,27 +200,31 @@ Answer make_qp(Hca& h, const Client& client, In in, Out out) {
   // Without a ring of its own it takes receives from a shared queue alone (UCX's for rendezvous).
   const bool idle = sizes.bytes() == 0 && !shares;
   if (!known || prm::cap_get(in, prm::create_qp_in::extension) != 0 || idle)
-    return {Status::bad_param, Refusal::qp_parameter};
+    return refused(Status::bad_param, Refusal::qp_parameter,
+                   refusal::clash("qpc.rq_type", rq_type, sizes.bytes()));
   QpSpec spec = spec_of(h, context, *type, sizes);
   spec.owner = client.owner;
   const auto umems = place(h, client, in, sizes, spec);
-  if (!umems) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!umems) return noted(Status::bad_resource, Refusal::no_such_umem);
   if (!owns_cq(h, client, spec.send_cq) || !owns_cq(h, client, spec.recv_cq))
-    return {Status::bad_resource, Refusal::no_such_cq};
-  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
-  if (!owns_uar(h, client, spec.uar_page)) return {Status::bad_param, Refusal::no_such_uar};
+    return no_such(Refusal::no_such_cq, "qpc.cqn_snd or qpc.cqn_rcv",
+                   owns_cq(h, client, spec.send_cq) ? spec.recv_cq.value() : spec.send_cq.value());
+  if (!owns_pd(h, client, spec.pd)) return no_such(Refusal::no_such_pd, "pd", spec.pd.value());
+  if (!owns_uar(h, client, spec.uar_page))
+    return refused(Status::bad_param, Refusal::no_such_uar,
+                   refusal::absent("uar_page", spec.uar_page));
   if (shares && find_own(h.srqs, client, spec.srqn) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_queue};
+    return no_such(Refusal::no_such_queue, "qpc.srqn_rmpn_xrqn", spec.srqn);
   const Result<Qpn> qpn = create_qp(h, spec, client.sink);
-  if (!qpn) return {Status::bad_param, Refusal::qp_parameter};
+  if (!qpn) return refused(Status::bad_param, Refusal::qp_parameter, refusal::of(qpn.error()));
   h.umems.hold({prm::cmd::destroy_qp, qpn->value()}, *umems);
   return made(out, qpn->value());
 }
 
 Answer destroy_made_qp(Hca& h, In in, Out) {
   const uint32_t number = number_in(in);
-  if (h.qps.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
-  if (destroy_qp(h, Qpn{number}) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (h.qps.at(number) == nullptr) return no_such(Refusal::no_such_qp, "qpn", number_in(in));
+  if (destroy_qp(h, Qpn{number}) != 0) return noted(Status::bad_res_state, Refusal::object_in_use);
   h.umems.let_go({prm::cmd::destroy_qp, number});
   return {};
 }
@@ -225,7 +232,7 @@ Answer destroy_made_qp(Hca& h, In in, Out) {
 // RST2INIT_QP, INIT2RTR_QP, RTR2RTS_QP.
 Answer step_qp(Hca& h, In in, Out) {
   const wq::Qp* qp = h.qps.at(number_in(in));
-  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  if (qp == nullptr) return no_such(Refusal::no_such_qp, "qpn", number_in(in));
   const In context = context_in(in);
   QpAttr a;
   uint32_t mask = qp_mask::state | qp_mask::cur_state;
@@ -245,9 +252,9 @@ Answer step_qp(Hca& h, In in, Out) {
       a.state = QpState::rts;
       to_rts(context, qp->type, a, mask);
   }
-  if (qp->state != a.cur_state) return {Status::bad_res_state, Refusal::qp_state};
+  if (qp->state != a.cur_state) return wrong_state(*qp, a.state);
   if (modify_qp(h, qp->qpn, a, mask & ~qp_mask::cur_state) != 0)
-    return {Status::bad_param, Refusal::qp_parameter};
+    return noted(Status::bad_param, Refusal::qp_parameter);
   return {};
 }
 

@@ -112,7 +112,7 @@ Answer query_qp(Hca& h, In in, Out out) {
   namespace q = prm::qpc;
   constexpr uint32_t migrated = 3;
   const wq::Qp* qp = h.qps.at(number_in(in));
-  if (qp == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  if (qp == nullptr) return no_such(Refusal::no_such_qp, "qpn", number_in(in));
   const Out context = out.subspan(prm::qp_cmd::out_context, prm::qp_cmd::context_bytes);
   set_all(context, {{q::state, state_codes[static_cast<std::size_t>(qp->state)]},
                     {q::st, service_code(qp->type)},

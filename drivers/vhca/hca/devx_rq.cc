@@ -15,10 +15,15 @@ namespace {
 // lacks.
 bool rq_fits(const Profile& p, In context) {
   namespace r = prm::rqc;
-  const auto has = [&](prm::CapField f) { return prm::cap_get(context, f) != 0; };
-  return p.raw_packet && !has(r::hairpin) && !has(r::mem_rq_type) && !has(r::delay_drop_en) &&
-         (has(r::vsd) || p.vlan_stripping) && (!has(r::scatter_fcs) || p.scatter_fcs) &&
-         prm::cap_get(context, r::state) == prm::queue_cmd::state_reset;
+  const FieldRange ranges[] = {
+      {"rqc.hairpin", r::hairpin, 0, 0},
+      {"rqc.mem_rq_type", r::mem_rq_type, 0, 0},
+      {"rqc.delay_drop_en", r::delay_drop_en, 0, 0},
+      {"rqc.vsd", r::vsd, p.vlan_stripping ? 0u : 1u, 1},
+      {"rqc.scatter_fcs", r::scatter_fcs, 0, p.scatter_fcs},
+      {"rqc.state", r::state, prm::queue_cmd::state_reset, prm::queue_cmd::state_reset}};
+  if (!p.raw_packet) refusal::lacks("a receive queue of frames");
+  return p.raw_packet && lie_within(context, ranges);
 }
 
 // 512 strides and more have numbers from 0 on, 8 to 256 the ones from 10 on (Linux
@@ -29,7 +34,10 @@ constexpr uint32_t first_few = 10;
 bool fill_ring(In wq, RqSpec& s) {
   namespace w = prm::wq_context;
   const uint32_t type = prm::cap_get(wq, w::wq_type);
-  if (type != w::cyclic && type != w::cyclic_striding) return false;
+  if (type != w::cyclic && type != w::cyclic_striding) {
+    refusal::range("wq.wq_type", type, w::cyclic, w::cyclic_striding);
+    return false;
+  }
   s.wqes = 1u << prm::cap_get(wq, w::log_wq_sz);
   s.wqe_shift = prm::cap_get(wq, w::log_wq_stride);
   s.signature = prm::cap_get(wq, w::wq_signature) != 0;
@@ -110,16 +118,16 @@ Answer make_rq(Hca& h, const Client& client, In in, Out out) {
   const In wq = context.subspan(prm::wq_context::at);
   RqSpec spec;
   if (!rq_fits(h.config.profile, context) || !fill_ring(wq, spec))
-    return {Status::bad_param, Refusal::rq_context};
+    return noted(Status::bad_param, Refusal::rq_context);
   const auto place = find_wq(h, client, wq, spec.wqe_shift);
-  if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!place) return noted(Status::bad_resource, Refusal::no_such_umem);
   const uint32_t counter = prm::cap_get(context, r::counter_set_id);
   if (counter != 0 && find_own(h.q_counters, client, counter) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_counter};
+    return no_such(Refusal::no_such_counter, "rqc.counter_set_id", counter);
   spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
   spec.cq = Cqn{prm::cap_get(context, r::cqn)};
-  if (!owns_cq(h, client, spec.cq)) return {Status::bad_resource, Refusal::no_such_cq};
-  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_cq(h, client, spec.cq)) return no_such(Refusal::no_such_cq, "cqn", spec.cq.value());
+  if (!owns_pd(h, client, spec.pd)) return no_such(Refusal::no_such_pd, "pd", spec.pd.value());
   spec.buf = place->ring;
   spec.record = place->record;
   spec.uidx = prm::cap_get(context, r::user_index);
@@ -127,7 +135,7 @@ Answer make_rq(Hca& h, const Client& client, In in, Out out) {
   spec.scatter_fcs = prm::cap_get(context, r::scatter_fcs) != 0;
   spec.owner = client.owner;
   const Result<uint32_t> rqn = create_rq(h, spec, client.sink);
-  if (!rqn) return {Status::bad_param, Refusal::rq_context};
+  if (!rqn) return refused(Status::bad_param, Refusal::rq_context, refusal::of(rqn.error()));
   (void)use_counter(h, *h.rqs.at(*rqn), counter);
   h.umems.hold({prm::cmd::destroy_rq, *rqn}, place->umems);
   return made(out, *rqn);
@@ -137,21 +145,22 @@ Answer change_rq(Hca& h, const Client& client, In in, Out) {
   namespace r = prm::rqc;
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   wq::Qp* rq = h.rqs.at(number_in(in));
-  if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (rq == nullptr) return no_such(Refusal::no_such_queue, "rqn", number_in(in));
   const uint64_t mask = read<be64>(in, prm::queue_cmd::modify_bitmask).host();
   const auto from = state_named(prm::cap_get(in, prm::queue_cmd::state_now));
   const auto to = state_named(prm::cap_get(context, r::state));
   const bool strips = prm::cap_get(context, r::vsd) == 0;
   if ((mask & ~(r::mask_vsd | r::mask_counter_set)) != 0 || !from || !to ||
       ((mask & r::mask_vsd) != 0 && strips && !h.config.profile.vlan_stripping))
-    return {Status::bad_param, Refusal::rq_context};
+    return refused(Status::bad_param, Refusal::rq_context,
+                   refusal::clash("modify_bitmask", mask, prm::cap_get(context, r::state)));
   const uint32_t counter = prm::cap_get(context, r::counter_set_id);
   if ((mask & r::mask_counter_set) != 0 && counter != 0 &&
       find_own(h.q_counters, client, counter) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_counter};
+    return no_such(Refusal::no_such_counter, "rqc.counter_set_id", counter);
   const RqChange change{*from, *to, (mask & r::mask_vsd) != 0, strips};
   if (modify_rq(h, number_in(in), change) != 0)
-    return {Status::bad_res_state, Refusal::queue_state};
+    return noted(Status::bad_res_state, Refusal::queue_state);
   if ((mask & r::mask_counter_set) != 0) (void)use_counter(h, *rq, counter);
   return {};
 }
@@ -159,17 +168,18 @@ Answer change_rq(Hca& h, const Client& client, In in, Out) {
 Answer end_rq(Hca& h, In in, Out) {
   const uint32_t number = number_in(in);
   wq::Qp* rq = h.rqs.at(number);
-  if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
-  if (rq->places != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (rq == nullptr) return no_such(Refusal::no_such_queue, "rqn", number_in(in));
+  if (rq->places != 0)
+    return refused(Status::bad_res_state, Refusal::object_in_use, refusal::busy("rqn", rq->places));
   (void)use_counter(h, *rq, 0);
-  if (destroy_rq(h, number) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (destroy_rq(h, number) != 0) return noted(Status::bad_res_state, Refusal::object_in_use);
   h.umems.let_go({prm::cmd::destroy_rq, number});
   return {};
 }
 
 Answer query_rq(Hca& h, In in, Out out) {
   const wq::Qp* rq = h.rqs.at(number_in(in));
-  if (rq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (rq == nullptr) return no_such(Refusal::no_such_queue, "rqn", number_in(in));
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   prm::cap_set(context, prm::rqc::state, rq_state(*rq));
   prm::cap_set(context, prm::rqc::vsd, !rq->spec.strip_vlan);

@@ -16,15 +16,19 @@ constexpr uint32_t sq_wqebb_shift = 6;
 bool sq_fits(const Profile& p, In context) {
   namespace wq = prm::wq_context;
   const In w = context.subspan(wq::at);
-  return p.raw_packet && prm::cap_get(context, prm::sqc::hairpin) == 0 &&
-         prm::cap_get(context, prm::sqc::non_wire) == 0 &&
-         prm::cap_get(context, prm::sqc::packet_pacing_rate_limit_index) == 0 &&
-         prm::cap_get(context, prm::sqc::state) == prm::queue_cmd::state_reset &&
-         prm::cap_get(w, wq::wq_type) == wq::cyclic &&
-         prm::cap_get(w, wq::log_wq_stride) == sq_wqebb_shift &&
-         uint64_t{1} << prm::cap_get(w, wq::log_wq_sz) <= p.max_qp_wr &&
-         (prm::cap_get(context, prm::sqc::allow_swp) == 0 || p.software_parser) &&
-         (prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) == 0 || p.multi_packet_send);
+  const FieldRange ranges[] = {
+      {"sqc.hairpin", prm::sqc::hairpin, 0, 0},
+      {"sqc.non_wire", prm::sqc::non_wire, 0, 0},
+      {"sqc.packet_pacing_rate_limit_index", prm::sqc::packet_pacing_rate_limit_index, 0, 0},
+      {"sqc.state", prm::sqc::state, prm::queue_cmd::state_reset, prm::queue_cmd::state_reset},
+      {"sqc.allow_swp", prm::sqc::allow_swp, 0, p.software_parser},
+      {"sqc.allow_multi_pkt_send_wqe", prm::sqc::allow_multi_pkt_send_wqe, 0, p.multi_packet_send}};
+  const FieldRange ring[] = {
+      {"wq.wq_type", wq::wq_type, wq::cyclic, wq::cyclic},
+      {"wq.log_wq_stride", wq::log_wq_stride, sq_wqebb_shift, sq_wqebb_shift},
+      {"wq.log_wq_sz", wq::log_wq_sz, 0, log_of(p.max_qp_wr)}};
+  if (!p.raw_packet) refusal::lacks("a send queue of frames");
+  return p.raw_packet && lie_within(context, ranges) && lie_within(w, ring);
 }
 
 wq::Qp* find_sq(const Hca& h, uint32_t number) {
@@ -58,29 +62,33 @@ int start(Hca& h, Qpn qpn) {
 Answer make_sq(Hca& h, const Client& client, In in, Out out) {
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const In wq = context.subspan(prm::wq_context::at);
-  if (!sq_fits(h.config.profile, context)) return {Status::bad_param, Refusal::sq_context};
+  if (!sq_fits(h.config.profile, context)) return noted(Status::bad_param, Refusal::sq_context);
   if (prm::cap_get(context, prm::sqc::tis_lst_sz) != 1 ||
       find_own(h.tises, client, prm::cap_get(context, prm::sqc::tis_num_0)) == nullptr)
-    return {Status::bad_resource, Refusal::no_such_tis};
+    return no_such(Refusal::no_such_tis, "sqc.tis_num_0",
+                   prm::cap_get(context, prm::sqc::tis_num_0));
   const auto place = find_wq(h, client, wq, sq_wqebb_shift);
-  if (!place) return {Status::bad_resource, Refusal::no_such_umem};
+  if (!place) return noted(Status::bad_resource, Refusal::no_such_umem);
   QpSpec spec;
   spec.type = QpType::raw_packet;
   spec.pd = Pdn{prm::cap_get(wq, prm::wq_context::pd)};
   spec.send_cq = spec.recv_cq = Cqn{prm::cap_get(context, prm::sqc::cqn)};
-  if (!owns_cq(h, client, spec.send_cq)) return {Status::bad_resource, Refusal::no_such_cq};
-  if (!owns_pd(h, client, spec.pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_cq(h, client, spec.send_cq))
+    return no_such(Refusal::no_such_cq, "cqn", spec.send_cq.value());
+  if (!owns_pd(h, client, spec.pd)) return no_such(Refusal::no_such_pd, "pd", spec.pd.value());
   spec.sq_buf = place->ring;
   spec.record = place->record;
   spec.sq_wqebbs = 1u << prm::cap_get(wq, prm::wq_context::log_wq_sz);
   spec.uar_page = prm::cap_get(wq, prm::wq_context::uar_page);
   spec.uidx = prm::cap_get(context, prm::sqc::user_index);
-  if (!owns_uar(h, client, spec.uar_page)) return {Status::bad_param, Refusal::no_such_uar};
+  if (!owns_uar(h, client, spec.uar_page))
+    return refused(Status::bad_param, Refusal::no_such_uar,
+                   refusal::absent("uar_page", spec.uar_page));
   spec.software_parser = prm::cap_get(context, prm::sqc::allow_swp) != 0;
   spec.many_packets = prm::cap_get(context, prm::sqc::allow_multi_pkt_send_wqe) != 0;
   spec.owner = client.owner;
   const Result<Qpn> sqn = create_qp(h, spec, client.sink);
-  if (!sqn) return {Status::bad_param, Refusal::sq_context};
+  if (!sqn) return refused(Status::bad_param, Refusal::sq_context, refusal::of(sqn.error()));
   h.umems.hold({prm::cmd::destroy_sq, sqn->value()}, place->umems);
   h.tises.at(prm::cap_get(context, prm::sqc::tis_num_0))->users++;
   h.sq_tis[sqn->value()] = prm::cap_get(context, prm::sqc::tis_num_0);
@@ -91,11 +99,13 @@ Answer make_sq(Hca& h, const Client& client, In in, Out out) {
 // mlx5_txq_devx_modify()) says "ready" of a queue that has failed.
 Answer change_sq(Hca& h, In in, Out) {
   const wq::Qp* sq = find_sq(h, number_in(in));
-  if (sq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (sq == nullptr) return no_such(Refusal::no_such_queue, "sqn", number_in(in));
   const In context = in.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   const uint32_t to = prm::cap_get(context, prm::sqc::state), now = sq_state(*sq);
   if (read<be64>(in, prm::queue_cmd::modify_bitmask).host() != 0)
-    return {Status::bad_param, Refusal::sq_context};
+    return refused(
+        Status::bad_param, Refusal::sq_context,
+        refusal::equal("modify_bitmask", read<be64>(in, prm::queue_cmd::modify_bitmask).host(), 0));
   QpAttr attr;
   int rc = -1;
   if (to == prm::queue_cmd::state_ready) {
@@ -107,14 +117,16 @@ Answer change_sq(Hca& h, In in, Out) {
     if (now == prm::queue_cmd::state_reset && to == prm::queue_cmd::state_reset) return {};
     rc = modify_qp(h, sq->qpn, attr, qp_mask::state);
   }
-  if (rc != 0) return {Status::bad_res_state, Refusal::queue_state};
+  if (rc != 0)
+    return refused(Status::bad_res_state, Refusal::queue_state,
+                   refusal::state("sqc.state", to, now));
   return {};
 }
 
 Answer end_sq(Hca& h, In in, Out) {
   const uint32_t number = number_in(in);
-  if (find_sq(h, number) == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
-  if (destroy_qp(h, Qpn{number}) != 0) return {Status::bad_res_state, Refusal::object_in_use};
+  if (find_sq(h, number) == nullptr) return no_such(Refusal::no_such_queue, "sqn", number_in(in));
+  if (destroy_qp(h, Qpn{number}) != 0) return noted(Status::bad_res_state, Refusal::object_in_use);
   h.umems.let_go({prm::cmd::destroy_sq, number});
   if (const auto at = h.sq_tis.find(number); at != h.sq_tis.end()) {
     h.tises.at(at->second)->users--;
@@ -125,7 +137,7 @@ Answer end_sq(Hca& h, In in, Out) {
 
 Answer query_sq(Hca& h, In in, Out out) {
   const wq::Qp* sq = find_sq(h, number_in(in));
-  if (sq == nullptr) return {Status::bad_resource, Refusal::no_such_queue};
+  if (sq == nullptr) return no_such(Refusal::no_such_queue, "sqn", number_in(in));
   const Out context = out.subspan(prm::queue_cmd::context, prm::queue_cmd::context_bytes);
   prm::cap_set(context, prm::sqc::state, sq_state(*sq));
   prm::cap_set(context, prm::sqc::user_index, sq->spec.uidx);

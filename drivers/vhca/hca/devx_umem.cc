@@ -4,12 +4,14 @@
 
 #include <cerrno>
 
+#include "vhca/core/refusal.hh"
+
 namespace kilim::vhca::hca {
 
 int UmemTable::destroy(uint32_t number) {
   const Umem* umem = umems_.at(number);
-  if (umem == nullptr) return -EINVAL;
-  if (umem->users != 0) return -EBUSY;
+  if (umem == nullptr) return refusal::absent("umem_id", number);
+  if (umem->users != 0) return refusal::busy("the umem", umem->users);
   umems_.destroy(number);
   return 0;
 }

@@ -31,10 +31,12 @@ void answer_number(Out out, uint32_t number) {
 // (rdma-core v44, tests/test_mlx5_dc.py, test_dc_ah_to_qp_mapping()).
 Answer create_mapping(Hca& s, const Client&, In in, Out out) {
   const uint32_t qpn = read<be32>(in, prm::cmd::av_qp_mapping_qpn).host();
-  if (s.qps.at(qpn & 0xffffff) == nullptr) return {Status::bad_resource, Refusal::no_such_qp};
+  if (s.qps.at(qpn & 0xffffff) == nullptr)
+    return no_such(Refusal::no_such_qp, "qpn", qpn & 0xffffff);
   uint32_t number = 0;
   AvMapping* made = s.mappings.create(number);
-  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  if (made == nullptr)
+    return refused(Status::no_resources, Refusal::no_more_objects, refusal::full("obj_id"));
   std::memcpy(made->object.data(), in.data() + object_header, made->object.size());
   answer_number(out, number);
   return {};
@@ -42,13 +44,13 @@ Answer create_mapping(Hca& s, const Client&, In in, Out out) {
 
 Answer query_mapping(Hca& s, uint32_t number, Out out) {
   const AvMapping* mapping = s.mappings.at(number);
-  if (mapping == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  if (mapping == nullptr) return no_such(Refusal::no_such_object, "obj_id", number);
   put(out, object_header, mapping->object);
   return {};
 }
 
 Answer destroy_mapping(Hca& s, uint32_t number) {
-  if (s.mappings.at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  if (s.mappings.at(number) == nullptr) return no_such(Refusal::no_such_object, "obj_id", number);
   s.mappings.destroy(number);
   return {};
 }
@@ -66,14 +68,20 @@ Answer create_dek(Hca& s, const Client& client, In in, Out out) {
   const auto o = read<prm::DekObject>(in, object_header);
   const uint8_t purpose = o.tag_purpose & 0xf, size = o.key_size & 0xf;
   if (reserves(o) || (o.tag_purpose & ~(dek::has_tag | 0xf)) != 0 || (o.key_size & 0xf0) != 0)
-    return {Status::bad_param, Refusal::reserved};
+    return refused(Status::bad_param, Refusal::reserved,
+                   refusal::bits("encryption_key_obj.key_purpose and key_size",
+                                 o.tag_purpose << 8 | o.key_size, (dek::has_tag | 0xf) << 8 | 0xf));
   if (purpose != dek::aes_xts || size > dek::size_256)
-    return {Status::bad_param, Refusal::dek_parameter};
+    return refused(Status::bad_param, Refusal::dek_parameter,
+                   purpose != dek::aes_xts
+                       ? refusal::equal("encryption_key_obj.key_purpose", purpose, dek::aes_xts)
+                       : refusal::most("encryption_key_obj.key_size", size, dek::size_256));
   const Pdn pd{o.pd.host() & 0xffffff};
-  if (!owns_pd(s, client, pd)) return {Status::bad_resource, Refusal::no_such_pd};
+  if (!owns_pd(s, client, pd)) return no_such(Refusal::no_such_pd, "pd", pd.value());
   uint32_t number = 0;
   tpt::Dek* made = s.keys.deks().create(number);
-  if (made == nullptr) return {Status::no_resources, Refusal::no_more_objects};
+  if (made == nullptr)
+    return refused(Status::no_resources, Refusal::no_more_objects, refusal::full("obj_id"));
   made->pd = pd;
   made->has_tag = (o.tag_purpose & dek::has_tag) != 0;
   made->long_keys = size == dek::size_256;
@@ -88,7 +96,7 @@ Answer create_dek(Hca& s, const Client& client, In in, Out out) {
 // The keys themselves never come back.
 Answer query_dek(Hca& s, uint32_t number, Out out) {
   const tpt::Dek* dek = s.keys.deks().at(number);
-  if (dek == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  if (dek == nullptr) return no_such(Refusal::no_such_object, "obj_id", number);
   prm::DekObject o{};
   o.key_size = dek->long_keys ? prm::dek::size_256 : prm::dek::size_128;
   o.tag_purpose = static_cast<uint8_t>(prm::dek::aes_xts | (dek->has_tag ? prm::dek::has_tag : 0));
@@ -99,7 +107,8 @@ Answer query_dek(Hca& s, uint32_t number, Out out) {
 }
 
 Answer destroy_dek(Hca& s, uint32_t number) {
-  if (s.keys.deks().at(number) == nullptr) return {Status::bad_resource, Refusal::no_such_object};
+  if (s.keys.deks().at(number) == nullptr)
+    return no_such(Refusal::no_such_object, "obj_id", number);
   s.keys.deks().destroy(number);
   return {};
 }
@@ -107,9 +116,12 @@ Answer destroy_dek(Hca& s, uint32_t number) {
 // Rows of another size than the capability says are none that a card gives.
 Answer create_reserved(Hca& s, const Client&, In in, Out out) {
   const auto log = static_cast<uint32_t>(in[prm::cmd::log_obj_range] & std::byte{0x1f});
-  if (log != ReservedQpns::log_count) return {Status::bad_param, Refusal::object_range};
+  if (log != ReservedQpns::log_count)
+    return refused(Status::bad_param, Refusal::object_range,
+                   refusal::equal("log_obj_range", log, ReservedQpns::log_count));
   uint32_t qpn = 0;
-  if (!s.reserved_qpns.create(qpn)) return {Status::no_resources, Refusal::no_more_objects};
+  if (!s.reserved_qpns.create(qpn))
+    return refused(Status::no_resources, Refusal::no_more_objects, refusal::full("obj_id"));
   answer_number(out, qpn);
   return {};
 }
@@ -117,12 +129,12 @@ Answer create_reserved(Hca& s, const Client&, In in, Out out) {
 // Nothing is told of a row but that it is there: its object has no field (rdma-core v44,
 // providers/mlx5/mlx5_ifc.h, mlx5_ifc_reserved_qpn_bits).
 Answer query_reserved(Hca& s, uint32_t qpn, Out) {
-  if (!s.reserved_qpns.has(qpn)) return {Status::bad_resource, Refusal::no_such_object};
+  if (!s.reserved_qpns.has(qpn)) return no_such(Refusal::no_such_object, "obj_id", qpn);
   return {};
 }
 
 Answer destroy_reserved(Hca& s, uint32_t qpn) {
-  if (!s.reserved_qpns.destroy(qpn)) return {Status::bad_resource, Refusal::no_such_object};
+  if (!s.reserved_qpns.destroy(qpn)) return no_such(Refusal::no_such_object, "obj_id", qpn);
   return {};
 }
 
@@ -158,26 +170,34 @@ const ObjectType* type_of(const Hca& s, In in) {
   return t != std::end(types) && t->has(s.config.profile) ? t : nullptr;
 }
 
+Answer no_type(In in) {
+  return refused(Status::bad_param, Refusal::object_type,
+                 refusal::absent("obj_type", read<prm::CmdInHdr>(in).op_mod.host()));
+}
+
 }  // namespace
 
 Answer create_object(Hca& s, const Client& client, In in, Out out) {
   const ObjectType* t = type_of(s, in);
-  if (t == nullptr) return {Status::bad_param, Refusal::object_type};
-  if (in.size() < object_header + t->bytes) return {Status::bad_input_len, Refusal::input_length};
+  if (t == nullptr) return no_type(in);
+  if (in.size() < object_header + t->bytes)
+    return refused(Status::bad_input_len, Refusal::input_length,
+                   refusal::bytes("the input", in.size(), object_header + t->bytes));
   return t->create(s, client, in, out);
 }
 
 Answer query_object(Hca& s, In in, Out out) {
   const ObjectType* t = type_of(s, in);
-  if (t == nullptr) return {Status::bad_param, Refusal::object_type};
+  if (t == nullptr) return no_type(in);
   if (out.size() < object_header + t->bytes)
-    return {Status::bad_output_len, Refusal::output_length};
+    return refused(Status::bad_output_len, Refusal::output_length,
+                   refusal::bytes("the output", out.size(), object_header + t->bytes));
   return t->query(s, number_of(in), out);
 }
 
 Answer destroy_object(Hca& s, In in, Out) {
   const ObjectType* t = type_of(s, in);
-  if (t == nullptr) return {Status::bad_param, Refusal::object_type};
+  if (t == nullptr) return no_type(in);
   return t->destroy(s, number_of(in));
 }
 

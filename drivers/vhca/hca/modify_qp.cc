@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "vhca/core/journal.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/scheduler.hh"
 #include "vhca/hca/verb_refusals.hh"
@@ -123,7 +124,7 @@ void enter(Hca& h, wq::Qp& qp, QpState to) noexcept {
 
 int modify_qp(Hca& h, Qpn qpn, const QpAttr& a, uint32_t mask) noexcept {
   wq::Qp* found = h.qps.at(qpn.value());
-  if (found == nullptr) return -EINVAL;
+  if (found == nullptr) return refusal::absent("qp_num", qpn.value());
   wq::Qp& qp = *found;
   if ((mask & qp_mask::cur_state) != 0 && a.cur_state != qp.state)
     return refuse_verb(h, -EINVAL,

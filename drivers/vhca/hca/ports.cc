@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "vhca/core/journal.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/lro.hh"
 #include "vhca/ethernet/soft_steering.hh"
@@ -155,14 +156,15 @@ void set_mtu(Hca& h, uint32_t port, uint32_t mtu) noexcept {
 
 int join_group(Hca& h, Qpn qpn, const Gid& gid) {
   wq::Qp* qp = h.qps.at(qpn.value());
-  if (qp == nullptr) return -EINVAL;
+  if (qp == nullptr) return refusal::absent("qp_num", qpn.value());
   const Profile& p = h.config.profile;
   return transport::join_group(h.roce.groups, {p.max_groups, p.max_group_members}, *qp, gid);
 }
 
 int leave_group(Hca& h, Qpn qpn, const Gid& gid) {
   wq::Qp* qp = h.qps.at(qpn.value());
-  return qp == nullptr ? -EINVAL : transport::leave_group(h.roce.groups, *qp, gid);
+  return qp == nullptr ? refusal::absent("qp_num", qpn.value())
+                       : transport::leave_group(h.roce.groups, *qp, gid);
 }
 
 void leave_groups(Hca& h, Qpn qpn) {

@@ -9,6 +9,7 @@
 
 #include "kilim/detail/base/units.hh"
 #include "kilim/prm/cqe.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/scheduler.hh"
@@ -193,16 +194,17 @@ Result<QpAttr> query_qp(const Hca& h, Qpn qpn) {
 
 int open_qp(Hca& h, Qpn qpn, uint32_t xrcd, const wq::QpHandle& handle) {
   wq::Qp* qp = h.qps.at(qpn.value());
-  if (qp == nullptr || qp->type != QpType::xrc_tgt || qp->spec.xrcd != xrcd) return -EINVAL;
+  if (qp == nullptr || qp->type != QpType::xrc_tgt || qp->spec.xrcd != xrcd)
+    return refusal::absent("qp_num", qpn.value());
   qp->others.push_back(handle);
   return 0;
 }
 
 int destroy_qp(Hca& h, Qpn qpn, const void* owner) {
   wq::Qp* qp = h.qps.at(qpn.value());
-  if (qp == nullptr) return -EINVAL;
+  if (qp == nullptr) return refusal::absent("qp_num", qpn.value());
   if (close_handle(*qp, owner)) return 0;
-  if (qp->groups != 0) return -EBUSY;
+  if (qp->groups != 0) return refusal::busy("the queue pair", qp->groups);
   send_rung(h, *qp);
   if (qp->type == QpType::raw_packet) {
     if (int rc = ethernet::eth_detach_qp(h.eth, *qp); rc != 0) return rc;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/probe.hh"
@@ -104,9 +105,10 @@ Result<uint32_t> create_rq(Hca& h, const RqSpec& s, EventSink* sink) {
 
 int modify_rq(Hca& h, uint32_t rqn, const RqChange& c) noexcept {
   wq::Qp* rq = h.rqs.at(rqn);
-  if (rq == nullptr) return -EINVAL;
+  if (rq == nullptr) return refusal::absent("rqn", rqn);
   const RqState now = state_of(*rq);
-  if (!allowed(now, c)) return -EINVAL;
+  if (!allowed(now, c))
+    return refusal::state("wq_state", static_cast<uint64_t>(c.to), static_cast<uint64_t>(now));
   if (c.sets_strip_vlan) rq->spec.strip_vlan = c.strip_vlan;
   if (c.to == now) return 0;
   switch (c.to) {
@@ -125,8 +127,8 @@ int modify_rq(Hca& h, uint32_t rqn, const RqChange& c) noexcept {
 
 int destroy_rq(Hca& h, uint32_t rqn) {
   wq::Qp* rq = h.rqs.at(rqn);
-  if (rq == nullptr) return -EINVAL;
-  if (rq->places != 0) return -EBUSY;
+  if (rq == nullptr) return refusal::absent("rqn", rqn);
+  if (rq->places != 0) return refusal::busy("the receive queue", rq->places);
   h.context.in_error.remove(*rq);
   ethernet::eth_give_back(h.eth, *rq);
   rq->recv_cq->users--;

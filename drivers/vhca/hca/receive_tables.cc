@@ -3,6 +3,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/eth.hh"
 #include "vhca/ethernet/lro.hh"
 #include "vhca/hca/objects.hh"
@@ -62,8 +63,10 @@ Result<uint32_t> create_rqt(Hca& h, std::span<const uint32_t> rqns, const EventS
 int modify_rqt(Hca& h, uint32_t rqtn, std::span<const uint32_t> rqns) {
   ethernet::Rqt* table = h.rqts.at(rqtn);
   Result<std::vector<wq::Qp*>> queues = find_queues(h, rqns);
-  if (table == nullptr || !queues) return -EINVAL;
-  if (queues->size() != 1 && some_tir_wants_one(h, rqtn)) return -EINVAL;
+  if (table == nullptr) return refusal::absent("rqtn", rqtn);
+  if (!queues) return refusal::of(queues.error());
+  if (queues->size() != 1 && some_tir_wants_one(h, rqtn))
+    return refusal::equal("rqtc.rqt_actual_size", queues->size(), 1);
   for (wq::Qp* rq : *queues) rq->places++;
   for (wq::Qp* rq : table->queues) rq->places--;
   table->queues = *std::move(queues);
@@ -72,8 +75,8 @@ int modify_rqt(Hca& h, uint32_t rqtn, std::span<const uint32_t> rqns) {
 
 int destroy_rqt(Hca& h, uint32_t rqtn) {
   ethernet::Rqt* table = h.rqts.at(rqtn);
-  if (table == nullptr) return -EINVAL;
-  if (table->users != 0) return -EBUSY;
+  if (table == nullptr) return refusal::absent("rqtn", rqtn);
+  if (table->users != 0) return refusal::busy("the table of receive queues", table->users);
   for (wq::Qp* rq : table->queues) rq->places--;
   h.rqts.destroy(rqtn);
   return 0;
@@ -120,7 +123,7 @@ Result<uint32_t> create_qp_tir(Hca& h, Qpn qpn) {
 
 int destroy_qp_tir(Hca& h, uint32_t tirn) {
   const ethernet::Tir* tir = h.tirs.at(tirn);
-  if (tir == nullptr) return -EINVAL;
+  if (tir == nullptr) return refusal::absent("tirn", tirn);
   const uint32_t rqtn = tir->spec.rqt;
   if (int rc = destroy_tir(h, tirn); rc != 0) return rc;
   return destroy_rqt(h, rqtn);
@@ -128,7 +131,8 @@ int destroy_qp_tir(Hca& h, uint32_t tirn) {
 
 int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
   ethernet::Tir* tir = h.tirs.at(tirn);
-  if (tir == nullptr || objection(h, s) != nullptr) return -EINVAL;
+  if (tir == nullptr) return refusal::absent("tirn", tirn);
+  if (const char* why = objection(h, s)) return refusal::text(EINVAL, why);
   ethernet::eth_deliver_kept(h.eth, tir->end);
   if (s.lro_versions != 0) ethernet::eth_use_large(h.eth);
   ethernet::Rqt* table = h.rqts.at(s.rqt);
@@ -150,7 +154,7 @@ int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
 
 int destroy_tir(Hca& h, uint32_t tirn) {
   ethernet::Tir* tir = h.tirs.at(tirn);
-  if (tir == nullptr) return -EINVAL;
+  if (tir == nullptr) return refusal::absent("tirn", tirn);
   if (int rc = ethernet::eth_detach_qp(h.eth, tir->end); rc != 0) return rc;
   ethernet::eth_deliver_kept(h.eth, tir->end);
   if (tir->spec.own_unicast || tir->spec.own_multicast) h.eth.own_queues--;

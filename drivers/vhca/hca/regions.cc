@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/probe.hh"
 
@@ -63,10 +64,12 @@ int prepare_mr(Hca& h, const MrSpec& s, tpt::KeyTable::Direct& d) {
   tpt::PagedRegion::Shape shape{d.va, d.len, (s.access & mr_writes) != 0};
   if ((s.access & access::huge_pages) != 0) shape.unit = huge_page;
   const tpt::PageRange range = tpt::PageRange::of(d.va, d.len, shape.unit);
-  if (!d.implicit && range.empty()) return -EINVAL;
+  if (!d.implicit && range.empty()) return refusal::least("length", d.len, 1);
   // The kernel too keeps a word for each page in one allocation.
   constexpr uint64_t most_pages = INT32_MAX / sizeof(uint64_t);
-  if (!d.implicit && (range.end - range.start) / shape.unit > most_pages) return -ENOMEM;
+  if (!d.implicit && (range.end - range.start) / shape.unit > most_pages)
+    return refusal::most("length, in pages,", (range.end - range.start) / shape.unit, most_pages,
+                         ENOMEM);
   d.paged = std::make_unique<tpt::PagedRegion>(h.paging, shape);
   return 0;
 }
@@ -83,8 +86,9 @@ Result<Pdn> alloc_pd(Hca& h, const EventSink* open) {
 
 int dealloc_pd(Hca& h, Pdn pd) {
   const Pd* p = h.pds.at(pd.value());
-  if (p == nullptr) return -EINVAL;
-  if (p->users != 0 || h.keys.uses(pd)) return -EBUSY;
+  if (p == nullptr) return refusal::absent("pd", pd.value());
+  if (p->users != 0 || h.keys.uses(pd))
+    return refusal::busy("the protection domain", std::max<uint64_t>(p->users, 1));
   h.pds.destroy(pd.value());
   return 0;
 }
@@ -117,8 +121,9 @@ Result<MrKeys> reg_dm_mr(Hca& h, const DmMrSpec& s) {
 int rereg_mr(Hca& h, MkeyIndex index, const MrSpec& s) {
   h.paging.finish(index.value());
   tpt::Mkey* m = h.keys.at(index.value());
-  if (m == nullptr || m->mode != tpt::KeyMode::direct || mr_objection(h, s) != nullptr)
-    return -EINVAL;
+  if (m == nullptr || m->mode != tpt::KeyMode::direct)
+    return refusal::absent("lkey", index.value() << 8);
+  if (const char* why = mr_objection(h, s)) return refusal::text(EINVAL, why);
   tpt::KeyTable::Direct direct;
   if (int rc = prepare_mr(h, s, direct); rc != 0) return rc;
   h.keys.replace_direct(*m, std::move(direct));
@@ -143,18 +148,19 @@ Result<Rkey> alloc_mw(Hca& h, Pdn pd, bool type2) {
 
 int dealloc_mw(Hca& h, MkeyIndex index) {
   note_end(h, index);
-  return h.keys.destroy(index) == 0 ? 0 : -EINVAL;
+  return h.keys.destroy(index) == 0 ? 0 : refusal::absent("the window's mkey_index", index.value());
 }
 
 int dereg_mr(Hca& h, MkeyIndex index) {
   h.paging.finish(index.value());
   if (h.lint) h.lint->deregistered(index.value());
   note_end(h, index);
-  return h.keys.destroy(index) == 0 ? 0 : -EINVAL;
+  return h.keys.destroy(index) == 0 ? 0 : refusal::absent("the region's mkey_index", index.value());
 }
 
 int advise_mr(Hca& h, const Advice& a) {
-  if (!h.config.profile.odp || a.advice > 2) return -EOPNOTSUPP;
+  if (!h.config.profile.odp) return refusal::lacks("IBV_ACCESS_ON_DEMAND (on-demand paging)");
+  if (a.advice > 2) return refusal::most("advice", a.advice, 2, EOPNOTSUPP);
   std::vector<tpt::Segment> list;
   for (const Advice::Range& r : a.list) list.push_back({r.address, r.bytes, r.lkey, false});
   return h.paging.advise({a.pd, static_cast<tpt::Paging::Advice>(a.advice), a.flush, list});

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/memory/probe.hh"
 #include "vhca/transport/responder_wire.hh"
@@ -72,7 +73,8 @@ Result<uint32_t> create_srq(Hca& h, const SrqSpec& s, EventSink* sink) {
 
 int set_srq_limit(Hca& h, uint32_t srqn, uint32_t limit) {
   wq::Srq* srq = h.srqs.at(srqn);
-  if (srq == nullptr || limit >= srq->spec.wqes) return -EINVAL;
+  if (srq == nullptr) return refusal::absent("srqn", srqn);
+  if (limit >= srq->spec.wqes) return refusal::most("srq_limit", limit, srq->spec.wqes - 1);
   srq->limit = limit;
   wq::check_limit(h.context, *srq);
   return 0;
@@ -86,8 +88,8 @@ Result<uint32_t> query_srq_limit(const Hca& h, uint32_t srqn) {
 
 int destroy_srq(Hca& h, uint32_t srqn) {
   wq::Srq* srq = h.srqs.at(srqn);
-  if (srq == nullptr) return -EINVAL;
-  if (srq->users != 0) return -EBUSY;
+  if (srq == nullptr) return refusal::absent("srqn", srqn);
+  if (srq->users != 0) return refusal::busy("the shared receive queue", srq->users);
   // XRC targets answer for a queue only while a request names it.
   h.qps.for_each([&](wq::Qp& qp) {
     if (qp.srq != srq) return;
@@ -117,8 +119,8 @@ Result<uint32_t> open_xrcd(Hca& h, const XrcdSpec& s) {
 
 int close_xrcd(Hca& h, uint32_t xrcd) {
   Xrcd* x = h.xrcds.at(xrcd);
-  if (x == nullptr) return -EINVAL;
-  if (x->opens == 1 && x->users != 0) return -EBUSY;
+  if (x == nullptr) return refusal::absent("xrcd", xrcd);
+  if (x->opens == 1 && x->users != 0) return refusal::busy("the XRC domain", x->users);
   if (--x->opens == 0) h.xrcds.destroy(xrcd);
   return 0;
 }

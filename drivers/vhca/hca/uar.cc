@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "vhca/core/own_page.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/core/sealed.hh"
 
 namespace kilim::vhca::hca {
@@ -98,8 +99,9 @@ Result<Uar*> UarSet::alloc() {
 
 int UarSet::free(uint32_t index) {
   Uar* uar = at(index);
-  if (uar == nullptr) return -EINVAL;
-  if (!uar->qps.empty() || !uar->cqs.empty()) return -EBUSY;
+  if (uar == nullptr) return refusal::absent("uar_page", index);
+  if (!uar->qps.empty() || !uar->cqs.empty())
+    return refusal::busy("the UAR page", (uar->qps.empty() ? 0 : 1) + (uar->cqs.empty() ? 0 : 1));
   // The mapping stays, ours and the client's.
   close_origin(uar->fd, uar->page);
   kept_[index - 1] = std::move(uars_[index - 1]);

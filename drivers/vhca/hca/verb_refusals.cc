@@ -8,6 +8,7 @@
 
 #include "kilim/prm/text.hh"
 #include "vhca/core/journal.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/wq/qp_transitions.hh"
 
 namespace kilim::vhca::hca {
@@ -122,7 +123,24 @@ int refuse_verb(Hca& h, int error, const Refused& r) noexcept {
   if (!r.detail.empty()) t.put(": ").put(r.detail);
   h.config.journal->refused(-error, r.asked, r.limit, t.view());
   if (h.explainer) h.explainer->verb_fails(row.sentence, t.view());
+  refusal::forget(refusal::Why::told);
   return error;
+}
+
+void tell_refusal(Hca& h, const char* verb, int error, std::string_view more) noexcept {
+  if (error == 0) return;
+  const refusal::Note n = refusal::take();
+  const bool bare = n.why == refusal::Why::none && more.empty();
+  if (bare || n.why == refusal::Why::told) return;
+  const char* const cause = refusal::sentence_of(n.why);
+  std::array<char, 600> buffer;
+  prm::Text t{buffer};
+  const std::array<uint64_t, 2> numbers{n.asked, n.limit};
+  t.put(verb).put(": ").put(n.field).fill(cause, numbers);
+  t.put(*n.field != '\0' && !more.empty() ? "; " : "").put(more);
+  h.config.journal->refused(-error, n.asked, n.limit, t.view());
+  if (h.explainer) h.explainer->verb_fails(cause, t.view(), {verb, n.field});
+  refusal::forget(refusal::Why::told);
 }
 
 int refuse_transition(Hca& h, const wq::Qp& qp, QpState to, uint32_t mask) noexcept {

@@ -75,6 +75,11 @@ struct Refused {
 // Tells of it; returns `error`, which is negative.
 int refuse_verb(Hca&, int error, const Refused&) noexcept;
 
+// A call ends with this error, 0: none. Tells why, where a place of it has said so
+// (core/refusal.hh) and nobody has told it. `verb` lives for ever; `more` goes on behind the
+// sentence.
+void tell_refusal(Hca&, const char* verb, int error, std::string_view more = {}) noexcept;
+
 // A transition that the table does not allow, in words. `from`, `to` and `mask` as it was asked
 // for.
 int refuse_transition(Hca&, const wq::Qp&, QpState to, uint32_t mask) noexcept;

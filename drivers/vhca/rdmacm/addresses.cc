@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "vhca/core/address.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/rdmacm/steps.hh"
 
@@ -163,7 +164,8 @@ sockaddr_storage own_address(const sockaddr_storage& like) {
 // An address of no interface: addr.c, rdma_find_ndev_for_src_ip_rcu(). GIDs have none to look for:
 // cma.c, cma_acquire_dev_by_src_ip().
 int error_of_foreign(const sockaddr_storage& a) noexcept {
-  return a.ss_family == af_ib ? -ENODEV : -EADDRNOTAVAIL;
+  return refusal::text(a.ss_family == af_ib ? ENODEV : EADDRNOTAVAIL,
+                       "no port of a device of this process has this address (--ip gives it one)");
 }
 
 }  // namespace
@@ -175,9 +177,11 @@ uint64_t clock_ns() noexcept {
 }
 
 int bind_id(State& s, Id& id, const sockaddr_storage& address) {
-  if (address_bytes(address) == 0) return -EAFNOSUPPORT;
-  if (id.stage != Stage::idle) return -EINVAL;
-  if (lacks_scope(address)) return -EINVAL;
+  if (address_bytes(address) == 0)
+    return refusal::absent("the address family", address.ss_family, EAFNOSUPPORT);
+  if (id.stage != Stage::idle) return refusal::text(EINVAL, "the id is bound already");
+  if (lacks_scope(address))
+    return refusal::text(EINVAL, "a link-local address needs sin6_scope_id, its interface");
   Adapter* adapter = nullptr;
   if (!is_zero(address)) {
     adapter = owner_of(address);
@@ -202,16 +206,21 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   if (id.stage == Stage::idle) {
     if (int error = bind_for(s, id, source, to); error != 0) return error;
   }
-  if (id.source.ss_family != to.ss_family) return -EINVAL;
-  if (id.stage != Stage::addr_bound) return -EINVAL;
-  if (to.ss_family == af_ib) return -ENODEV;  // cma_resolve_ib_dev(): no port speaks InfiniBand
+  if (id.source.ss_family != to.ss_family)
+    return refusal::equal("the destination's address family", to.ss_family, id.source.ss_family);
+  if (id.stage != Stage::addr_bound)
+    return refusal::text(EINVAL, "the id's address is resolved already, or it listens");
+  if (to.ss_family == af_ib)
+    return refusal::absent("the address family", to.ss_family,
+                           ENODEV);  // cma_resolve_ib_dev(): no port speaks InfiniBand
   const uint16_t port = port_of(id.source);
   id.destination = to;
   // cma_any_addr(): a loopback address is no device's. Here a wire may lead to it.
   const bool to_any = is_zero(to) || (is_loopback(to) && way_to(to).adapter == nullptr);
   if (to_any) {
     sockaddr_storage own = own_address(to);
-    if (own.ss_family == 0) return -ENODEV;
+    if (own.ss_family == 0)
+      return refusal::text(ENODEV, "no port has an address of this family (--ip gives it one)");
     set_port(own, port_of(to));
     id.destination = own;
   }
@@ -222,7 +231,9 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
   // addr.c, rdma_resolve_ip(): only what may still be found is waited for, and told by an event.
   if (way.adapter == nullptr) {
     id.stage = Stage::addr_bound;
-    return -ENETUNREACH;
+    return refusal::text(ENETUNREACH,
+                         "no port has an address in the destination's network: addresses and "
+                         "prefix lengths of both sides (--ip)?");
   }
   // addr_handler(): cma_acquire_dev_by_src_ip() finds no device that has the source.
   if (id.adapter == nullptr && is_loopback(id.source) && !to_any) {
@@ -246,7 +257,10 @@ int resolve_address(State& s, Id& id, const sockaddr_storage* source, const sock
 
 // cma_resolve_iboe_route(): there is no subnet manager to ask, so it cannot fail later.
 int resolve_route(State& s, Id& id) {
-  if (id.stage != Stage::addr_resolved) return -EINVAL;
+  if (id.stage != Stage::addr_resolved)
+    return refusal::text(EINVAL,
+                         "the address is not resolved: rdma_resolve_addr() and "
+                         "RDMA_CM_EVENT_ADDR_RESOLVED come first");
   id.stage = Stage::route_resolved;
   id.has_path = true;
   post(s, id, EventType::route_resolved, 0);

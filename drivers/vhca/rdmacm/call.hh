@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/rdmacm/steps.hh"
 
@@ -20,13 +21,13 @@ struct Call {
 
   template <typename T>
   int read(T& to, std::size_t bytes = sizeof(T)) const noexcept {
-    return memory::dma::copy_in(&to, Va{in}, bytes) ? 0 : -EFAULT;
+    return memory::dma::copy_in(&to, Va{in}, bytes) ? 0 : refusal::fault(in);
   }
   // Writes as much of the answer as there is room for.
   template <typename T>
   int answer(uint64_t to, const T& from) const noexcept {
     const std::size_t n = std::min<std::size_t>(out_bytes, sizeof(from));
-    return memory::dma::copy_out(Va{to}, &from, n) ? 0 : -EFAULT;
+    return memory::dma::copy_out(Va{to}, &from, n) ? 0 : refusal::fault(to);
   }
 };
 

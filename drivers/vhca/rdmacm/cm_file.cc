@@ -10,6 +10,8 @@
 #include <fcntl.h>
 
 #include "kilim/detail/base/memory_reserve.hh"
+#include "vhca/core/refusal.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/rdmacm/call.hh"
 
@@ -33,13 +35,26 @@ struct Header {
 // ucma_write()
 int read_header(const void* buffer, std::size_t count, Header& h) noexcept {
   h.at = reinterpret_cast<uint64_t>(buffer);
-  if (count < sizeof(h.hdr)) return -EINVAL;
-  if (!memory::dma::copy_in(&h.hdr, Va{h.at}, sizeof(h.hdr))) return -EFAULT;
-  if (h.hdr.cmd >= command_count) return -EINVAL;
-  if (h.hdr.in + sizeof(h.hdr) > count) return -EINVAL;
+  if (count < sizeof(h.hdr)) return refusal::bytes("the command", count, sizeof(h.hdr));
+  if (!memory::dma::copy_in(&h.hdr, Va{h.at}, sizeof(h.hdr))) return refusal::fault(h.at);
+  if (h.hdr.cmd >= command_count) return refusal::most("the command", h.hdr.cmd, command_count - 1);
+  if (h.hdr.in + sizeof(h.hdr) > count)
+    return refusal::bytes("the command", count, h.hdr.in + sizeof(h.hdr));
   h.at += sizeof(h.hdr);
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) return 0;
-  return command_of(h.hdr.cmd) == nullptr ? -ENOSYS : 0;
+  return command_of(h.hdr.cmd) == nullptr ? refusal::absent("the command", h.hdr.cmd, ENOSYS) : 0;
+}
+
+// By number.
+const char* name_of(uint32_t command) noexcept {
+  constexpr const char* names[] = {
+      "rdma_create_id",      "rdma_destroy_id",      "rdma_bind_addr",     "rdma_resolve_addr",
+      "rdma_resolve_route",  "rdma_query_route",     "rdma_connect",       "rdma_listen",
+      "rdma_accept",         "rdma_reject",          "rdma_disconnect",    "rdma_init_qp_attr",
+      "rdma_get_cm_event",   "rdma_get_option",      "rdma_set_option",    "rdma_notify",
+      "rdma_join_multicast", "rdma_leave_multicast", "rdma_migrate_id",    "rdma_query_addr",
+      "rdma_bind_addr",      "rdma_resolve_addr",    "rdma_join_multicast"};
+  return command < std::size(names) ? names[command] : "rdma_write_cm_event";
 }
 
 // Whether a command may leave more behind than it found.
@@ -52,7 +67,10 @@ int run(File& file, const Header& h) {
   Locked state;
   if (file.disowned) return -EIO;
   Call call{*state, file, h.at, h.hdr.in, h.hdr.out};
+  refusal::forget();
   const int error = command_of(h.hdr.cmd)(call);
+  if (error != 0 && first_adapter() != nullptr)
+    hca::tell_refusal(first_adapter()->hca, name_of(h.hdr.cmd), error);
   settle(file);
   return error;
 }
@@ -60,7 +78,7 @@ int run(File& file, const Header& h) {
 int run_migrate(File& file, const Header& h, File* from) {
   Locked state;
   if (file.disowned) return -EIO;
-  if (from == nullptr) return -EINVAL;
+  if (from == nullptr) return refusal::text(EINVAL, "the old channel's descriptor is none");
   Call call{*state, file, h.at, h.hdr.in, h.hdr.out};
   const int error = migrate(call, *from);
   settle(file);
@@ -108,13 +126,14 @@ ssize_t CmFile::write(const void* buffer, std::size_t count, const Finder& finde
   Header h;
   if (file_->disowned) return -EIO;
   if (int error = read_header(buffer, count, h); error != 0) return error;
-  if (!memory_reserve::fill() && makes(h.hdr.cmd)) return -ENOMEM;
+  if (!memory_reserve::fill() && makes(h.hdr.cmd)) return refusal::full("this process's memory");
   int error = 0;
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) {
     rdma_ucm_migrate_id cmd;
-    if (!memory::dma::copy_in(&cmd, Va{h.at}, sizeof(cmd))) return -EFAULT;
+    if (!memory::dma::copy_in(&cmd, Va{h.at}, sizeof(cmd))) return refusal::fault(h.at);
     const int from_fd = static_cast<int>(cmd.fd);
-    if (::fcntl(from_fd, F_GETFD) < 0) return -ENOENT;
+    if (::fcntl(from_fd, F_GETFD) < 0)
+      return refusal::descriptor("the old channel", cmd.fd, ENOENT);
     CmFile* from = finder.find(finder.context, from_fd);
     error = run_migrate(*file_, h, from != nullptr ? from->file_.get() : nullptr);
   } else {

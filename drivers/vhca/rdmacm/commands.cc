@@ -7,11 +7,22 @@
 #include <iterator>
 #include <vector>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/rdmacm/call.hh"
 
 namespace kilim::vhca::rdmacm {
 
 namespace {
+
+constexpr const char* is_bound_to_none =
+    "the id is bound to no device: rdma_bind_addr() to an address of a port, or "
+    "rdma_resolve_addr() "
+    "and its event, come first";
+
+int no_family(const sockaddr_storage& a) noexcept {
+  return refusal::absent("the address family, or the length that goes with it: family",
+                         a.ss_family);
+}
 
 // ucma_get_ctx() and ucma_get_ctx_dev()
 int find(const Call& c, uint32_t number, Id*& id) noexcept {
@@ -21,7 +32,7 @@ int find(const Call& c, uint32_t number, Id*& id) noexcept {
 }
 int find_bound(const Call& c, uint32_t number, Id*& id) noexcept {
   if (int error = find(c, number, id); error != 0) return error;
-  return id->adapter != nullptr ? 0 : -EINVAL;
+  return id->adapter != nullptr ? 0 : refusal::text(EINVAL, is_bound_to_none);
 }
 
 sockaddr_storage widen(const sockaddr_in6& from) noexcept {
@@ -48,7 +59,7 @@ int type_of(const rdma_ucm_create_id& cmd, CmQpType& type) noexcept {
       type = CmQpType{cmd.qp_type};
       return 0;
     default:
-      return -EINVAL;
+      return refusal::absent("port space (enum rdma_port_space)", cmd.ps);
   }
 }
 
@@ -56,11 +67,12 @@ int create_id(Call& c) {
   rdma_ucm_create_id cmd;
   rdma_ucm_create_id_resp resp{};
   CmQpType type{};
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
+  if (c.out_bytes < sizeof(resp))
+    return refusal::bytes("the room for the answer", c.out_bytes, sizeof(resp), ENOSPC);
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = type_of(cmd, type); error != 0) return error;
   Id* id = make_id(c.s, c.file, cmd.uid, static_cast<rdma_ucm_port_space>(cmd.ps), type);
-  if (id == nullptr) return -ENOMEM;
+  if (id == nullptr) return refusal::full("the id");
   resp.id = id->number;
   const int error = c.answer(cmd.response, resp);
   if (error != 0) destroy_id(c.s, *id);
@@ -71,7 +83,8 @@ int destroy(Call& c) {
   rdma_ucm_destroy_id cmd;
   rdma_ucm_destroy_id_resp resp{};
   Id* id = nullptr;
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
+  if (c.out_bytes < sizeof(resp))
+    return refusal::bytes("the room for the answer", c.out_bytes, sizeof(resp), ENOSPC);
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = find(c, cmd.id, id); error != 0) return error;
   resp.events_reported = destroy_id(c.s, *id);
@@ -83,7 +96,7 @@ int bind_ip(Call& c) {
   Id* id = nullptr;
   if (int error = c.read(cmd); error != 0) return error;
   const sockaddr_storage address = widen(cmd.addr);
-  if (address_bytes_in6(address) == 0) return -EINVAL;
+  if (address_bytes_in6(address) == 0) return no_family(address);
   if (int error = find(c, cmd.id, id); error != 0) return error;
   return bind_id(c.s, *id, address);
 }
@@ -94,7 +107,7 @@ int bind(Call& c) {
   if (int error = c.read(cmd); error != 0) return error;
   const sockaddr_storage address = widen(cmd.addr);
   if (cmd.reserved != 0 || cmd.addr_size == 0 || cmd.addr_size != address_bytes(address))
-    return -EINVAL;
+    return no_family(address);
   if (int error = find(c, cmd.id, id); error != 0) return error;
   return bind_id(c.s, *id, address);
 }
@@ -105,7 +118,7 @@ int resolve_ip(Call& c) {
   if (int error = c.read(cmd); error != 0) return error;
   const sockaddr_storage from = widen(cmd.src_addr), to = widen(cmd.dst_addr);
   if ((from.ss_family != 0 && address_bytes_in6(from) == 0) || address_bytes_in6(to) == 0)
-    return -EINVAL;
+    return no_family(to);
   if (int error = find(c, cmd.id, id); error != 0) return error;
   return resolve_address(c.s, *id, &from, to, cmd.timeout_ms);
 }
@@ -117,7 +130,7 @@ int resolve_addr(Call& c) {
   const sockaddr_storage from = widen(cmd.src_addr), to = widen(cmd.dst_addr);
   if (cmd.reserved != 0 || (cmd.src_size != 0 && cmd.src_size != address_bytes(from)) ||
       cmd.dst_size == 0 || cmd.dst_size != address_bytes(to))
-    return -EINVAL;
+    return no_family(to);
   if (int error = find(c, cmd.id, id); error != 0) return error;
   return resolve_address(c.s, *id, &from, to, cmd.timeout_ms);
 }
@@ -127,7 +140,7 @@ int route(Call& c) {
   Id* id = nullptr;
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = find_bound(c, cmd.id, id); error != 0) return error;
-  if (cmd.timeout_ms == 0) return -EINVAL;  // rdma_resolve_route()
+  if (cmd.timeout_ms == 0) return refusal::least("timeout_ms", 0, 1);  // rdma_resolve_route()
   return resolve_route(c.s, *id);
 }
 
@@ -135,7 +148,9 @@ int query_route(Call& c) {
   rdma_ucm_query cmd;
   rdma_ucm_query_route_resp resp{};
   Id* id = nullptr;
-  if (c.out_bytes < offsetof(rdma_ucm_query_route_resp, ibdev_index)) return -ENOSPC;
+  if (c.out_bytes < offsetof(rdma_ucm_query_route_resp, ibdev_index))
+    return refusal::bytes("the room for the answer", c.out_bytes,
+                          offsetof(rdma_ucm_query_route_resp, ibdev_index), ENOSPC);
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = find(c, cmd.id, id); error != 0) return error;
   query_route(*id, resp);
@@ -150,11 +165,12 @@ int answer_path(const Call& c, const Id& id, uint64_t response) {
   } resp{};
   constexpr std::size_t head = offsetof(rdma_ucm_query_path_resp, path_data);
   static_assert(sizeof(resp) == head + sizeof(ib_path_rec_data));
-  if (c.out_bytes < head) return -ENOSPC;
+  if (c.out_bytes < head)
+    return refusal::bytes("the room for the answer", c.out_bytes, head, ENOSPC);
   const bool there = query_path(id, resp.path);
   resp.num_paths = there ? 1 : 0;
   const std::size_t n = there && c.out_bytes >= sizeof(resp) ? sizeof(resp) : head;
-  return memory::dma::copy_out(Va{response}, &resp, n) ? 0 : -EFAULT;
+  return memory::dma::copy_out(Va{response}, &resp, n) ? 0 : refusal::fault(response);
 }
 
 int query(Call& c) {
@@ -163,8 +179,11 @@ int query(Call& c) {
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = find(c, cmd.id, id); error != 0) return error;
   if (cmd.option == RDMA_USER_CM_QUERY_PATH) return answer_path(c, *id, cmd.response);
-  if (cmd.option != RDMA_USER_CM_QUERY_ADDR && cmd.option != RDMA_USER_CM_QUERY_GID) return -ENOSYS;
-  if (c.out_bytes < offsetof(rdma_ucm_query_addr_resp, ibdev_index)) return -ENOSPC;
+  if (cmd.option != RDMA_USER_CM_QUERY_ADDR && cmd.option != RDMA_USER_CM_QUERY_GID)
+    return refusal::most("option", cmd.option, RDMA_USER_CM_QUERY_GID, ENOSYS);
+  if (c.out_bytes < offsetof(rdma_ucm_query_addr_resp, ibdev_index))
+    return refusal::bytes("the room for the answer", c.out_bytes,
+                          offsetof(rdma_ucm_query_addr_resp, ibdev_index), ENOSPC);
   rdma_ucm_query_addr_resp resp{};
   cmd.option == RDMA_USER_CM_QUERY_ADDR ? query_address(*id, resp) : query_gid(*id, resp);
   return c.answer(cmd.response, resp);
@@ -174,7 +193,8 @@ int query(Call& c) {
 template <typename T>
 int read_grown(const Call& c, T& cmd) noexcept {
   cmd = {};
-  if (c.in_bytes < offsetof(T, ece)) return -EINVAL;
+  if (c.in_bytes < offsetof(T, ece))
+    return refusal::bytes("the command", c.in_bytes, offsetof(T, ece));
   return c.read(cmd, std::min<std::size_t>(c.in_bytes, sizeof(cmd)));
 }
 
@@ -182,7 +202,7 @@ int connect(Call& c) {
   rdma_ucm_connect cmd;
   Id* id = nullptr;
   if (int error = read_grown(c, cmd); error != 0) return error;
-  if (cmd.conn_param.valid == 0) return -EINVAL;
+  if (cmd.conn_param.valid == 0) return refusal::text(EINVAL, "conn_param is missing");
   if (int error = find_bound(c, cmd.id, id); error != 0) return error;
   return connect(c.s, *id, cmd.conn_param);
 }
@@ -212,7 +232,8 @@ int reject(Call& c) {
   Id* id = nullptr;
   if (int error = c.read(cmd); error != 0) return error;
   if (cmd.reason == 0) cmd.reason = consumer_defined;
-  if (cmd.reason != consumer_defined && cmd.reason != vendor_option) return -EINVAL;
+  if (cmd.reason != consumer_defined && cmd.reason != vendor_option)
+    return refusal::equal("reason", cmd.reason, consumer_defined);
   if (int error = find_bound(c, cmd.id, id); error != 0) return error;
   const auto data = std::as_bytes(std::span(cmd.private_data)).first(cmd.private_data_len);
   return reject(c.s, *id, cmd.reason, data);
@@ -231,9 +252,10 @@ int qp_attr(Call& c) {
   rdma_ucm_init_qp_attr cmd;
   ib_uverbs_qp_attr resp;
   Id* id = nullptr;
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
+  if (c.out_bytes < sizeof(resp))
+    return refusal::bytes("the room for the answer", c.out_bytes, sizeof(resp), ENOSPC);
   if (int error = c.read(cmd); error != 0) return error;
-  if (cmd.qp_state > last_state) return -EINVAL;
+  if (cmd.qp_state > last_state) return refusal::most("qp_state", cmd.qp_state, last_state);
   if (int error = find_bound(c, cmd.id, id); error != 0) return error;
   if (int error = init_qp_attr(c.s, *id, cmd.qp_state, resp); error != 0) return error;
   return c.answer(cmd.response, resp);
@@ -244,7 +266,8 @@ int get_event(Call& c) {
   constexpr std::size_t least =
       sizeof(rdma_ucm_event_resp) - sizeof(rdma_ucm_event_resp::reserved) - sizeof(rdma_ucm_ece);
   rdma_ucm_get_event cmd;
-  if (c.out_bytes < least) return -ENOSPC;
+  if (c.out_bytes < least)
+    return refusal::bytes("the room for the answer", c.out_bytes, least, ENOSPC);
   if (int error = c.read(cmd); error != 0) return error;
   if (c.file.events.empty()) return -EAGAIN;
   Event& event = c.file.events.front();
@@ -261,11 +284,12 @@ int set_option(Call& c) {
   rdma_ucm_set_option cmd;
   Id* id = nullptr;
   if (int error = c.read(cmd); error != 0) return error;
-  if (cmd.optlen > most_bytes) return -EINVAL;
+  if (cmd.optlen > most_bytes) return refusal::most("optlen", cmd.optlen, most_bytes);
   if (int error = find(c, cmd.id, id); error != 0) return error;
   // No option is longer than a few paths; of a longer one the beginning is enough to refuse it.
   std::vector<std::byte> value(cmd.optlen);
-  if (!memory::dma::copy_in(value.data(), Va{cmd.optval}, value.size())) return -EFAULT;
+  if (!memory::dma::copy_in(value.data(), Va{cmd.optval}, value.size()))
+    return refusal::fault(cmd.optval);
   return set_option(c.s, *id, cmd, value);
 }
 
@@ -286,7 +310,8 @@ struct JoinCommand {
 int process_join(Call& c, const JoinCommand& cmd) {
   rdma_ucm_create_id_resp resp{};
   Id* id = nullptr;
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
+  if (c.out_bytes < sizeof(resp))
+    return refusal::bytes("the room for the answer", c.out_bytes, sizeof(resp), ENOSPC);
   if (int error = find_bound(c, cmd.id, id); error != 0) return error;
   if (int error = join(c.s, *id, cmd.address, cmd.uid, resp.id); error != 0) return error;
   const int error = c.answer(cmd.response, resp);
@@ -299,7 +324,7 @@ int join_ip(Call& c) {
   rdma_ucm_join_ip_mcast cmd;
   if (int error = c.read(cmd); error != 0) return error;
   const sockaddr_storage address = widen(cmd.addr);
-  if (address_bytes_in6(address) == 0) return -EINVAL;
+  if (address_bytes_in6(address) == 0) return no_family(address);
   return process_join(c, {cmd.response, cmd.uid, cmd.id, address});
 }
 
@@ -307,15 +332,18 @@ int join_group(Call& c) {
   rdma_ucm_join_mcast cmd;
   if (int error = c.read(cmd); error != 0) return error;
   const sockaddr_storage address = widen(cmd.addr);
-  if (address_bytes(address) == 0 || cmd.addr_size != address_bytes(address)) return -EINVAL;
-  if (cmd.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return -EINVAL;
+  if (address_bytes(address) == 0 || cmd.addr_size != address_bytes(address))
+    return no_family(address);
+  if (cmd.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+    return refusal::most("join_flags", cmd.join_flags, RDMA_MC_JOIN_FLAG_RESERVED - 1);
   return process_join(c, {cmd.response, cmd.uid, cmd.id, address});
 }
 
 int leave_group(Call& c) {
   rdma_ucm_destroy_id cmd;
   rdma_ucm_destroy_id_resp resp{};
-  if (c.out_bytes < sizeof(resp)) return -ENOSPC;
+  if (c.out_bytes < sizeof(resp))
+    return refusal::bytes("the room for the answer", c.out_bytes, sizeof(resp), ENOSPC);
   if (int error = c.read(cmd); error != 0) return error;
   if (int error = leave(c.s, c.file, cmd.id, resp.events_reported); error != 0) return error;
   return c.answer(cmd.response, resp);

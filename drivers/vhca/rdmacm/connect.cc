@@ -8,10 +8,15 @@
 #include <endian.h>
 
 #include "vhca/core/address.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/connections.hh"
 #include "vhca/rdmacm/steps.hh"
 
 namespace kilim::vhca::rdmacm {
+
+namespace {
+constexpr const char* no_connection = "the id has no connection, not even a request of one";
+}  // namespace
 
 namespace {
 
@@ -151,7 +156,9 @@ int listen(State& s, Id& id, uint32_t backlog) {
     any.ss_family = AF_INET;
     if (int error = bind_id(s, id, any); error != 0) return error;
   }
-  if (id.stage != Stage::addr_bound) return -EINVAL;
+  if (id.stage != Stage::addr_bound)
+    return refusal::text(
+        EINVAL, "the id is not just bound: rdma_bind_addr() comes first, rdma_listen() once");
   if (id.reuse) {
     if (int error = check_listener(s, id); error != 0) return error;
   }
@@ -192,9 +199,12 @@ void stop_listening(Id& id) noexcept {
 }
 
 int connect(State&, Id& id, const rdma_ucm_conn_param& p) {
-  if (id.stage != Stage::route_resolved) return -EINVAL;
+  if (id.stage != Stage::route_resolved)
+    return refusal::text(EINVAL,
+                         "the route is not resolved: rdma_resolve_route() and "
+                         "RDMA_CM_EVENT_ROUTE_RESOLVED come first");
   cm::Agent* agent = agent_of(id);
-  if (agent == nullptr) return -EINVAL;
+  if (agent == nullptr) return refusal::text(EINVAL, no_connection);
   id.qp_num = p.qp_num & qpn_mask;
   id.srq = p.srq != 0;
   id.service_id = service_id_of(id, id.destination);
@@ -205,9 +215,12 @@ int connect(State&, Id& id, const rdma_ucm_conn_param& p) {
 }
 
 int accept(State&, Id& id, const rdma_ucm_conn_param* p) {
-  if (id.stage != Stage::connect) return -EINVAL;
+  if (id.stage != Stage::connect)
+    return refusal::text(
+        EINVAL,
+        "the id has no request to accept: take it from RDMA_CM_EVENT_CONNECT_REQUEST, and once");
   cm::Agent* agent = busy_agent_of(id);
-  if (agent == nullptr) return -EINVAL;
+  if (agent == nullptr) return refusal::text(EINVAL, no_connection);
   if (p != nullptr) {
     id.qp_num = p->qp_num & qpn_mask;
     id.srq = p->srq != 0;
@@ -229,7 +242,7 @@ int accept(State&, Id& id, const rdma_ucm_conn_param* p) {
 
 int reject(State&, Id& id, uint8_t reason, std::span<const std::byte> private_data) {
   cm::Agent* agent = busy_agent_of(id);
-  if (agent == nullptr) return -EINVAL;
+  if (agent == nullptr) return refusal::text(EINVAL, no_connection);
   if (id.is_datagram()) return answer_peer(id, *agent, cm::SidrStatus::reject, private_data);
   return error_of(agent->reject(id.comm, cm::Reason{reason}, {}, private_data, clock_ns()));
 }
@@ -239,7 +252,7 @@ int reject(State&, Id& id, uint8_t reason, std::span<const std::byte> private_da
 int disconnect(State&, Id& id) {
   if (id.stage == Stage::listen && id.adapter != nullptr) return 0;
   cm::Agent* agent = busy_agent_of(id);
-  if (agent == nullptr) return -EINVAL;
+  if (agent == nullptr) return refusal::text(EINVAL, no_connection);
   const uint64_t now = clock_ns();
   if (!agent->disconnect(id.comm, {}, now).ok()) (void)agent->answer_disconnect(id.comm, {}, now);
   return 0;
@@ -248,7 +261,9 @@ int disconnect(State&, Id& id) {
 // cm.c, cm_establish(): IB_CM_USER_ESTABLISHED is told as an RTU is.
 int notify(State& s, Id& id, uint32_t event) {
   cm::Agent* agent = busy_agent_of(id);
-  if (agent == nullptr || event != communication_established) return -EINVAL;
+  if (agent == nullptr) return refusal::text(EINVAL, no_connection);
+  if (event != communication_established)
+    return refusal::equal("event", event, communication_established);
   const int error = error_of(agent->note_established(id.comm, clock_ns()));
   if (error == 0) post(s, id, EventType::established, 0);
   return error;

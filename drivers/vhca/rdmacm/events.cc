@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/rdmacm/call.hh"
 #include "vhca/rdmacm/state.hh"
 
@@ -54,7 +55,8 @@ int write_event(Call& c) {
   if (int error = c.read(cmd); error != 0) return error;
   if (cmd.event != static_cast<uint32_t>(EventType::user) &&
       cmd.event != static_cast<uint32_t>(EventType::internal))
-    return -EINVAL;
+    return refusal::range("event", cmd.event, static_cast<uint64_t>(EventType::user),
+                          static_cast<uint64_t>(EventType::internal));
   int error = 0;
   Id* id = find_id(c.s, c.file, cmd.id, error);
   if (id == nullptr) return error;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/connections.hh"
 #include "vhca/rdmacm/cm_file.hh"
 #include "vhca/rdmacm/state.hh"
@@ -71,7 +72,11 @@ uint32_t destroy_id(State& s, Id& id) {
 
 Id* find_id(State& s, const File& file, uint32_t number, int& error) noexcept {
   const auto at = s.ids.find(number);
-  error = at == s.ids.end() ? -ENOENT : at->second->file != &file ? -EINVAL : 0;
+  error = 0;
+  if (at == s.ids.end())
+    error = refusal::absent("the id", number, ENOENT);
+  else if (at->second->file != &file)
+    error = refusal::absent("the id", number);
   return error == 0 ? at->second.get() : nullptr;
 }
 

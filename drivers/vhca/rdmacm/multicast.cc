@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/rdmacm/steps.hh"
 
 namespace kilim::vhca::rdmacm {
@@ -36,16 +37,21 @@ Event event_of(Id& id, Multicast& group) {
 }  // namespace
 
 int join(State& s, Id& id, const sockaddr_storage& address, uint64_t uid, uint32_t& number) {
-  if (id.stage != Stage::addr_bound && id.stage != Stage::addr_resolved) return -EINVAL;
-  if (!id.is_datagram() || is_zero(address)) return -EINVAL;
+  if (id.stage != Stage::addr_bound && id.stage != Stage::addr_resolved)
+    return refusal::text(
+        EINVAL, "the id is not bound: rdma_bind_addr() or rdma_resolve_addr() comes first");
+  if (!id.is_datagram() || is_zero(address))
+    return refusal::text(EINVAL,
+                         "only ids of RDMA_PS_UDP join groups, of an address that is not 0");
   // RoCE v2 has groups of IPv4 alone: cma_iboe_join_multicast().
-  if (address.ss_family != AF_INET) return -not_supported;
+  if (address.ss_family != AF_INET)
+    return refusal::text(not_supported, "only groups of IPv4 are joined on RoCE v2");
   number = 0;
   for (const auto& group : s.groups) {
     if (group.first != number) break;
     number++;
   }
-  if (number == most_groups) return -ENOMEM;
+  if (number == most_groups) return refusal::full("the group");
   Multicast& group = id.groups.emplace_back();
   group.number = number;
   group.id = &id;
@@ -58,10 +64,10 @@ int join(State& s, Id& id, const sockaddr_storage& address, uint64_t uid, uint32
 
 int leave(State& s, File& file, uint32_t number, uint32_t& events_reported) {
   const auto at = s.groups.find(number);
-  if (at == s.groups.end()) return -ENOENT;
+  if (at == s.groups.end()) return refusal::absent("the membership", number, ENOENT);
   Multicast& group = *at->second;
   Id& id = *group.id;
-  if (id.file != &file) return -EINVAL;
+  if (id.file != &file) return refusal::absent("the membership", number);
   events_reported = group.events_reported;
   std::erase_if(file.events, [&](const Event& e) { return e.multicast == &group; });
   s.groups.erase(at);

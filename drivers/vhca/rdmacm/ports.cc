@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <unistd.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/rdmacm/shared_ports.hh"
 #include "vhca/rdmacm/steps.hh"
 
@@ -21,8 +22,11 @@ constexpr uint16_t first_unprivileged = 1024;              // PROT_SOCK
 int conflict(const PortHolder& id, const PortHolder& other) noexcept {
   if (id.reuse && other.reuse) return 0;
   if (id.af_only && other.af_only && id.family != other.family) return 0;
-  if (id.any || other.any) return -EADDRNOTAVAIL;
-  return id.family == other.family && id.address == other.address ? -EADDRINUSE : 0;
+  constexpr const char* taken =
+      "another id has this port already (RDMA_OPTION_ID_REUSEADDR on both shares it)";
+  if (id.any || other.any) return refusal::text(EADDRNOTAVAIL, taken);
+  return id.family == other.family && id.address == other.address ? refusal::text(EADDRINUSE, taken)
+                                                                  : 0;
 }
 
 bool has_port(const Id& id, rdma_ucm_port_space space, uint16_t port) noexcept {
@@ -51,12 +55,13 @@ int take_any(State& s, Id& id) {
     set_port(id.source, port);
     return 0;
   }
-  return -EADDRNOTAVAIL;
+  return refusal::full("the range of ports", EADDRNOTAVAIL);
 }
 
 // cma_use_port(): CAP_NET_BIND_SERVICE is who is root's.
 int take_named(State& s, Id& id, uint16_t port) {
-  if (port < first_unprivileged && ::geteuid() != 0) return -EACCES;
+  if (port < first_unprivileged && ::geteuid() != 0)
+    return refusal::least("port, of who is not root,", port, first_unprivileged, EACCES);
   return check_port(s, id, port, id.reuse);
 }
 
@@ -85,7 +90,8 @@ bool select_space(Id& id) noexcept {
 }  // namespace
 
 int take_port(State& s, Id& id) {
-  if (id.source.ss_family == af_ib && !select_space(id)) return -EPROTONOSUPPORT;
+  if (id.source.ss_family == af_ib && !select_space(id))
+    return refusal::absent("the address's service id: port space", id.space, EPROTONOSUPPORT);
   const uint16_t port = port_of(id.source);
   const MembersHeld held;
   const int error = port == 0 ? take_any(s, id) : take_named(s, id, port);

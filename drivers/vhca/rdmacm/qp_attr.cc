@@ -6,6 +6,7 @@
 
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/connections.hh"
 #include "vhca/rdmacm/steps.hh"
 
@@ -96,9 +97,10 @@ int init_qp_attr(State&, Id& id, uint32_t state, ib_uverbs_qp_attr& a) {
     plain_init(id, a);
     return 0;
   }
-  if (state != to_init && state != to_rtr && state != to_rts) return -EINVAL;
+  if (state != to_init && state != to_rtr && state != to_rts)
+    return refusal::range("qp_state", state, to_init, to_rts);
   auto agent = hca::connection_agent(id.adapter->hca, 1);
-  if (!agent.ok()) return -EINVAL;
+  if (!agent.ok()) return refusal::of(agent.error());
   const cm::QpStep step = state == to_init  ? cm::QpStep::init
                           : state == to_rtr ? cm::QpStep::rtr
                                             : cm::QpStep::rts;

@@ -9,6 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "kilim/detail/base/memory_reserve.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
 
@@ -20,12 +21,15 @@ int advise(Context& context, Bundle& b) {
   const auto* pd = b.object<PdObject>(context, UVERBS_ATTR_ADVISE_MR_PD_HANDLE);
   uint64_t advice = b.value(UVERBS_ATTR_ADVISE_MR_ADVICE);
   uint64_t flags = b.value(UVERBS_ATTR_ADVISE_MR_FLAGS);
-  if (!context.hca.config.profile.odp) return -EOPNOTSUPP;
-  if (!memory_reserve::fill()) return -ENOMEM;
+  if (!context.hca.config.profile.odp)
+    return refusal::lacks("IBV_ACCESS_ON_DEMAND (on-demand paging)");
+  if (!memory_reserve::fill()) return refusal::full("this process's memory");
   if (advice > UINT32_MAX || (flags & ~uint64_t{IB_UVERBS_ADVISE_MR_FLAG_FLUSH}) != 0)
-    return -EINVAL;
+    return refusal::bits("flags", flags, IB_UVERBS_ADVISE_MR_FLAG_FLUSH);
   InBuffer in = b.in(UVERBS_ATTR_ADVISE_MR_SGE_LIST);
-  if (in.bytes() % sizeof(ib_uverbs_sge) != 0) return -EINVAL;
+  if (in.bytes() % sizeof(ib_uverbs_sge) != 0)
+    return refusal::bytes("the last ibv_sge", in.bytes() % sizeof(ib_uverbs_sge),
+                          sizeof(ib_uverbs_sge));
   std::vector<ib_uverbs_sge> sges(in.bytes() / sizeof(ib_uverbs_sge));
   if (int err = in.read(sges.data(), in.bytes()); err != 0) return err;
   std::vector<hca::Advice::Range> list;

@@ -9,6 +9,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include "kilim/detail/base/memory_reserve.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/path.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -35,11 +36,11 @@ std::span<const Method> ah_methods() {
 }
 
 int cmd_create_ah(Context& context, const Request& r) {
-  if (!memory_reserve::fill()) return -ENOMEM;
+  if (!memory_reserve::fill()) return refusal::full("this process's memory");
   ib_uverbs_create_ah cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* pd = context.find<PdObject>(cmd.pd_handle);
-  if (pd == nullptr) return -EINVAL;
+  if (pd == nullptr) return refusal::absent("pd_handle", cmd.pd_handle);
   QpAttr::Path path = path_of(cmd.attr);
   // One that is not global libmlx5 refuses by itself.
   constexpr PathRefusals why{hca::VerbRefusal::ah_sgid, hca::VerbRefusal::ah_sgid,
@@ -49,7 +50,8 @@ int cmd_create_ah(Context& context, const Request& r) {
   // On Ethernet the MAC is what the library asks for; on InfiniBand there is none to give.
   constexpr uint32_t least = offsetof(mlx5_ib_create_ah_resp, dmac) + ETH_ALEN;
   const bool ethernet = context.hca.config.profile.lid == 0;
-  if (ethernet && r.driver_out.bytes() < least) return -EINVAL;
+  if (ethernet && r.driver_out.bytes() < least)
+    return refusal::bytes("the driver's answer", r.driver_out.bytes(), least);
   auto made = std::make_unique<AhObject>();
   AhObject& ah = *made;
   context.add(std::move(made), {pd});

@@ -8,6 +8,7 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/memory/dma.hh"
 
 namespace kilim::vhca::uverbs {
@@ -33,46 +34,71 @@ InBuffer in_buffer(uint64_t data, uint16_t bytes) {
   return bytes <= sizeof data ? InBuffer::embedded(data, bytes) : InBuffer{Va{data}, bytes};
 }
 
+// By Kind.
+const char* name_of(const AttrRule& rule) {
+  constexpr const char* names[] = {"the flow",          "the matcher",
+                                   "the flow action",   "the counters",
+                                   "the queue pair",    "the table of receive queues",
+                                   "the receive queue", "the shared receive queue",
+                                   "the memory window", "the memory region",
+                                   "the device memory", "the address handle",
+                                   "the DevX object",   "the completion queue",
+                                   "the umem",          "the UAR",
+                                   "the XRC domain",    "the protection domain"};
+  static_assert(std::size(names) == static_cast<std::size_t>(Kind::pd) + 1);
+  return rule.kind == AttrKind::any_object ? "the object"
+                                           : names[static_cast<std::size_t>(rule.object)];
+}
+
 int check_object(const Context& context, const AttrRule& rule, const ib_uverbs_attr& attr) {
-  if (attr.len != 0 || attr.data > UINT32_MAX) return -EINVAL;
+  if (attr.len != 0 || attr.data > UINT32_MAX) return refusal::attribute(attr.attr_id, attr.len);
   const Object* o = context.object(attr.data);
-  if (o == nullptr) return -ENOENT;
-  return rule.kind == AttrKind::any_object || o->kind == rule.object ? 0 : -EINVAL;
+  if (o == nullptr) return refusal::absent(name_of(rule), attr.data, ENOENT);
+  return rule.kind == AttrKind::any_object || o->kind == rule.object
+             ? 0
+             : refusal::absent(name_of(rule), attr.data);
 }
 
 }  // namespace
 
 int Bundle::check(const Context& context, const AttrRule& rule, const ib_uverbs_attr& attr) const {
   const bool element = rule.kind == AttrKind::element;
-  if ((element ? attr.attr_data.enum_data.reserved : attr.attr_data.reserved) != 0) return -EINVAL;
+  if ((element ? attr.attr_data.enum_data.reserved : attr.attr_data.reserved) != 0)
+    return refusal::attribute(attr.attr_id, attr.len);
   switch (rule.kind) {
     case AttrKind::in_struct:
       if (attr.len > rule.max) {
         if (int err = in_buffer(attr.data, attr.len).zero_from(rule.max); err != 0) return err;
       }
-      return attr.len < rule.min ? -EINVAL : 0;
+      return attr.len < rule.min ? refusal::attribute(attr.attr_id, attr.len) : 0;
     case AttrKind::in:
     case AttrKind::element:
     case AttrKind::out:
-      return attr.len < rule.min || attr.len > rule.max ? -EINVAL : 0;
+      return attr.len < rule.min || attr.len > rule.max ? refusal::attribute(attr.attr_id, attr.len)
+                                                        : 0;
     case AttrKind::any_object:
     case AttrKind::object:
       return check_object(context, rule, attr);
     case AttrKind::fresh:
-      return attr.len != 0 ? -EINVAL : 0;
+      return attr.len != 0 ? refusal::attribute(attr.attr_id, attr.len) : 0;
     case AttrKind::fd:
-      if (attr.len != 0) return -EINVAL;
-      return attr.data_s64 < 0 || attr.data_s64 > INT32_MAX ? -EBADF : 0;
+      if (attr.len != 0) return refusal::attribute(attr.attr_id, attr.len);
+      return attr.data_s64 < 0 || attr.data_s64 > INT32_MAX
+                 ? refusal::descriptor("what is asked for", attr.data)
+                 : 0;
   }
-  return -EINVAL;
+  return refusal::attribute(attr.attr_id, attr.len);
 }
 
 int Bundle::take(const Context& context, const Method& method, Va where) {
   ib_uverbs_attr attr;
-  if (!memory::dma::copy_in(&attr, where, sizeof attr)) return -EFAULT;
+  if (!memory::dma::copy_in(&attr, where, sizeof attr)) return refusal::fault(where.value());
   const AttrRule* rule = rule_of(method, attr.attr_id);
-  if (rule == nullptr) return attr.flags & UVERBS_ATTR_F_MANDATORY ? -EPROTONOSUPPORT : 0;
-  if (has(attr.attr_id)) return -EINVAL;
+  if (rule == nullptr)
+    return attr.flags & UVERBS_ATTR_F_MANDATORY
+               ? refusal::attribute(attr.attr_id, attr.len, EPROTONOSUPPORT)
+               : 0;
+  if (has(attr.attr_id)) return refusal::attribute(attr.attr_id, attr.len);
   if (int err = check(context, *rule, attr); err != 0) return err;
   // Known attributes are fewer than max_attrs and come once each.
   entries_[used_++] = {attr.attr_id, attr.len, attr.flags, attr.attr_data.enum_data.elem_id,
@@ -86,7 +112,7 @@ int Bundle::parse(const Context& context, const Method& method, Va attrs, uint32
     if (int err = take(context, method, where); err != 0) return err;
   }
   for (const AttrRule& r : method.rules) {
-    if (r.mandatory && !has(r.id)) return -EINVAL;
+    if (r.mandatory && !has(r.id)) return refusal::attribute(r.id, 0);
   }
   return 0;
 }
@@ -132,7 +158,7 @@ int Bundle::give(uint16_t id, uint64_t handle) noexcept {
   const Entry* e = find(id);
   if (e == nullptr) return 0;
   Va at{e->where.value() + offsetof(ib_uverbs_attr, data)};
-  return memory::dma::store<uint64_t>(at, handle) ? 0 : -EFAULT;
+  return memory::dma::store<uint64_t>(at, handle) ? 0 : refusal::fault(at.value());
 }
 
 Request Bundle::driver_part() noexcept {

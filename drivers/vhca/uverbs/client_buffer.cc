@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/memory/dma.hh"
 
 namespace kilim::vhca::uverbs {
@@ -26,7 +27,9 @@ int InBuffer::read(void* to, std::size_t bytes, std::size_t offset) const noexce
     std::memcpy(to, reinterpret_cast<const std::byte*>(&data_) + offset, there);
     return 0;
   }
-  return memory::dma::copy_in(to, Va{at_.value() + offset}, there) ? 0 : -EFAULT;
+  return memory::dma::copy_in(to, Va{at_.value() + offset}, there)
+             ? 0
+             : refusal::fault(at_.value() + offset);
 }
 
 int InBuffer::zero_from(std::size_t offset) const noexcept {
@@ -35,7 +38,8 @@ int InBuffer::zero_from(std::size_t offset) const noexcept {
     std::size_t n = std::min<std::size_t>(sizeof piece, bytes_ - offset);
     if (int err = read(piece, n, offset); err != 0) return err;
     if (std::any_of(piece, piece + n, [](std::byte b) { return b != std::byte{0}; }))
-      return -EOPNOTSUPP;
+      return refusal::bytes("a part of the command that is not known here and not zero", bytes_,
+                            offset, EOPNOTSUPP);
     offset += n;
   }
   return 0;
@@ -43,11 +47,12 @@ int InBuffer::zero_from(std::size_t offset) const noexcept {
 
 int OutBuffer::write(const void* from, std::size_t bytes) const noexcept {
   std::size_t n = std::min<std::size_t>(bytes, bytes_);
-  if (n > 0 && !memory::dma::copy_out(at_, from, n)) return -EFAULT;
+  if (n > 0 && !memory::dma::copy_out(at_, from, n)) return refusal::fault(at_.value());
   static constexpr std::byte zeroes[256]{};
   for (std::size_t at = n; at < bytes_; at += sizeof zeroes) {
     std::size_t piece = std::min<std::size_t>(sizeof zeroes, bytes_ - at);
-    if (!memory::dma::copy_out(Va{at_.value() + at}, zeroes, piece)) return -EFAULT;
+    if (!memory::dma::copy_out(Va{at_.value() + at}, zeroes, piece))
+      return refusal::fault(at_.value() + at);
   }
   return 0;
 }
@@ -55,7 +60,9 @@ int OutBuffer::write(const void* from, std::size_t bytes) const noexcept {
 int OutBuffer::write_at(std::size_t offset, const void* from, std::size_t bytes) const noexcept {
   if (offset >= bytes_) return 0;
   std::size_t n = std::min<std::size_t>(bytes, bytes_ - offset);
-  return memory::dma::copy_out(Va{at_.value() + offset}, from, n) ? 0 : -EFAULT;
+  return memory::dma::copy_out(Va{at_.value() + offset}, from, n)
+             ? 0
+             : refusal::fault(at_.value() + offset);
 }
 
 }  // namespace kilim::vhca::uverbs

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kilim/detail/base/memory_reserve.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/devx_events.hh"
@@ -112,7 +113,7 @@ void Context::use_instead(Object& object, Object& before, Object& now) noexcept 
 }
 
 int Context::destroy(Object& object) {
-  if (object.users != 0) return -EBUSY;
+  if (object.users != 0) return refusal::busy("the object", object.users);
   if (int err = object.release(*this); err != 0) return err;
   forget_subscriptions(object);
   for (Object* u : object.uses()) u->users--;
@@ -129,10 +130,11 @@ int Context::keep_unless(int err, Object& object) {
 
 int Context::refusal(WhenDead when_dead) const noexcept {
   const bool makes = when_dead == WhenDead::refused || when_dead == WhenDead::closed;
-  if (makes && !memory_reserve::fill()) return -ENOMEM;
+  if (makes && !memory_reserve::fill()) return refusal::full("this process's memory");
+  constexpr const char* gone = "the device is dead (a fatal event, or it was unplugged)";
   if (!hca.context.dead) return 0;
-  if (when_dead == WhenDead::closed) return -EAGAIN;
-  return when_dead == WhenDead::refused ? -EIO : 0;
+  if (when_dead == WhenDead::closed) return refusal::text(EAGAIN, gone);
+  return when_dead == WhenDead::refused ? refusal::text(EIO, gone) : 0;
 }
 
 EventFile* Context::event_file(EventFile::Kind kind, int64_t fd) const noexcept {
@@ -151,7 +153,7 @@ int Context::make_event_file(EventFile::Kind kind) {
   });
   Fd client_fd;
   Result<std::unique_ptr<EventFile>> file = EventFile::create(kind, client_fd);
-  if (!file) return -file.error().code;
+  if (!file) return refusal::of(file.error());
   if (kind == EventFile::Kind::async && default_async == nullptr) default_async = file->get();
   event_files_.push_back(std::move(*file));
   return client_fd.release();

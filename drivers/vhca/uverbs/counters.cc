@@ -10,6 +10,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca::uverbs {
@@ -34,12 +35,17 @@ int destroy_counters(Context& context, Bundle& b) {
 // Each place has the sum of what its descriptions name.
 int read(Context& context, Bundle& b) {
   const auto* counters = b.object<CountersObject>(context, UVERBS_ATTR_READ_COUNTERS_HANDLE);
-  if ((b.value(UVERBS_ATTR_READ_COUNTERS_FLAGS) & ~prefers_cached) != 0) return -EINVAL;
+  if (const uint64_t flags = b.value(UVERBS_ATTR_READ_COUNTERS_FLAGS);
+      (flags & ~prefers_cached) != 0)
+    return refusal::bits("flags", flags, prefers_cached);
   const OutBuffer to = b.out(UVERBS_ATTR_READ_COUNTERS_BUFF);
   std::vector<uint64_t> values(to.bytes() / sizeof(uint64_t));
-  if (counters->places.empty() || values.size() > most_places) return -EINVAL;
+  if (counters->places.empty() || values.size() > most_places)
+    return refusal::range("ncounters, of counters that a rule uses,",
+                          counters->places.empty() ? 0 : values.size(), 1, most_places);
   for (const CountersObject::Place& place : counters->places) {
-    if (place.index >= values.size()) return -EINVAL;
+    if (place.index >= values.size())
+      return refusal::least("ncounters", values.size(), place.index + 1);
     values[place.index] += place.what == packets ? counters->count.packets : counters->count.bytes;
   }
   return to.write(values.data(), values.size() * sizeof(uint64_t));
@@ -78,16 +84,21 @@ int bind_counters(CountersObject& counters, const InBuffer& in) {
   } d{};
   static_assert(sizeof d == sizeof(mlx5_ib_create_flow) + sizeof(mlx5_ib_flow_counters_data));
   if (int err = in.read(&d, sizeof d, 0); err != 0) return err;
-  if (d.count > 1 || d.reserved != 0) return -EINVAL;
+  if (d.count > 1 || d.reserved != 0) return refusal::most("ncounters_data", d.count, 1);
   // Told once, they are bound; other rules may use them as they are.
-  if (d.count == 0) return counters.places.empty() ? -EINVAL : 0;
-  if (!counters.places.empty() || d.places == 0 || d.places > most_places) return -EINVAL;
+  if (d.count == 0)
+    return counters.places.empty() ? refusal::least("counter descriptions", 0, 1) : 0;
+  if (!counters.places.empty() || d.places == 0 || d.places > most_places)
+    return refusal::range("counter descriptions, more than before,", d.places, 1,
+                          counters.places.empty() ? most_places : 0);
   const InBuffer list(Va{d.list}, d.places * uint32_t{sizeof(mlx5_ib_flow_counters_desc)});
   std::vector<CountersObject::Place> places(d.places);
   static_assert(sizeof(CountersObject::Place) == sizeof(mlx5_ib_flow_counters_desc));
   if (int err = list.read(places.data(), list.bytes(), 0); err != 0) return err;
   for (const CountersObject::Place& place : places) {
-    if (place.what > bytes || place.index >= most_places) return -EINVAL;
+    if (place.what > bytes) return refusal::most("counter_desc", place.what, bytes);
+    if (place.index >= most_places)
+      return refusal::most("the counter's index", place.index, most_places - 1);
   }
   counters.places = std::move(places);
   return 0;

@@ -9,6 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
@@ -34,23 +35,32 @@ constexpr uint32_t moderate = 1;      // IB_CQ_MODERATE, the one change there is
 constexpr uint32_t event_cq_err = 0;  // the one event of a completion queue
 
 int check_driver_part(const Request& r, const Profile& p, mlx5_ib_create_cq& cmd) {
-  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_cq, flags)) return -EINVAL;
+  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_cq, flags))
+    return refusal::bytes("mlx5_ib_create_cq", r.driver_in.bytes(),
+                          offsetof(mlx5_ib_create_cq, flags));
   if (int err = r.driver_in.read(cmd); err != 0) return err;
   constexpr uint32_t known = MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD |
                              MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX |
                              MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
-  if ((cmd.flags & ~known) != 0 || (cmd.cqe_size != 64 && cmd.cqe_size != 128) ||
-      cmd.reserved0 != 0 || cmd.reserved1 != 0)
-    return -EINVAL;
-  if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) == 0) return -EINVAL;
+  if ((cmd.flags & ~known) != 0 || cmd.reserved0 != 0 || cmd.reserved1 != 0)
+    return refusal::bits("mlx5_ib_create_cq.flags", cmd.flags, known);
+  if (cmd.cqe_size != 64 && cmd.cqe_size != 128)
+    return refusal::range("cqe_size (64 or 128)", cmd.cqe_size, 64, 128);
+  if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) == 0)
+    return refusal::least("mlx5_ib_create_cq.flags, with UAR_PAGE_INDEX,", cmd.flags,
+                          MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX);
   if ((cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0 && !p.real_time_clock)
-    return -EOPNOTSUPP;
+    return refusal::lacks("a real-time clock");
   bool padded = (cmd.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0;
-  if (padded && (cmd.cqe_size != 128 || !p.cqe_padding)) return -EOPNOTSUPP;
+  if (padded && (cmd.cqe_size != 128 || !p.cqe_padding))
+    return refusal::lacks("padding of entries of 128 bytes (MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD)");
   if (cmd.cqe_comp_en == 0) return 0;
-  if (!p.cqe_compression || cmd.cqe_comp_en != 1) return -EOPNOTSUPP;
+  if (!p.cqe_compression || cmd.cqe_comp_en != 1)
+    return refusal::most("cqe_comp_en", cmd.cqe_comp_en, p.cqe_compression, EOPNOTSUPP);
   bool one_format = std::has_single_bit(uint32_t{cmd.cqe_comp_res_format});
-  return one_format && (cmd.cqe_comp_res_format & ~cqe_formats) == 0 ? 0 : -EINVAL;
+  return one_format && (cmd.cqe_comp_res_format & ~cqe_formats) == 0
+             ? 0
+             : refusal::bits("cqe_comp_res_format (one bit)", cmd.cqe_comp_res_format, cqe_formats);
 }
 
 // Linux drivers/infiniband/hw/mlx5/cq.c, mini_cqe_res_format_to_hw().
@@ -73,7 +83,7 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
   const uint32_t max_cqe = h.config.profile.max_cqe;
   if (q.comp_vector != 0)
     return Error{-hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::cq_vector, q.comp_vector, 1})};
-  if ((q.flags & ~known) != 0) return Error{EINVAL};
+  if ((q.flags & ~known) != 0) return Error{-refusal::bits("flags", q.flags, known)};
   if (q.cqe == 0 || q.cqe > max_cqe)
     return Error{-hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::cq_entries, q.cqe, max_cqe})};
   mlx5_ib_create_cq cmd;
@@ -103,7 +113,7 @@ Result<CqObject*> create(Context& context, const CqRequest& q, const Request& r)
   if (!cqn) {
     if (q.channel != nullptr) q.channel->let_go();
     if (q.async != nullptr) q.async->let_go();
-    return cqn.error();
+    return Error{-refusal::of(cqn.error())};
   }
   cq.cqn = *cqn;
   cq.cqe_count = spec.cqe_count;
@@ -126,14 +136,18 @@ int create_method(Context& context, Bundle& b) {
   if (b.has(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL)) {
     q.channel =
         context.event_file(EventFile::Kind::completion, b.fd(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL));
-    if (q.channel == nullptr) return -EBADF;
+    if (q.channel == nullptr)
+      return refusal::descriptor("the completion channel",
+                                 b.fd(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL));
   }
   if (b.has(UVERBS_ATTR_CREATE_CQ_EVENT_FD)) {
     q.async = context.event_file(EventFile::Kind::async, b.fd(UVERBS_ATTR_CREATE_CQ_EVENT_FD));
-    if (q.async == nullptr) return -EBADF;
+    if (q.async == nullptr)
+      return refusal::descriptor("the file of asynchronous events",
+                                 b.fd(UVERBS_ATTR_CREATE_CQ_EVENT_FD));
   }
   Result<CqObject*> cq = create(context, q, b.driver_part());
-  if (!cq) return -cq.error().code;
+  if (!cq) return refusal::of(cq.error());
   uint32_t granted = std::bit_ceil(q.cqe + 1) - 1;
   int err = b.put(UVERBS_ATTR_CREATE_CQ_RESP_CQE, granted);
   if (err == 0) err = b.give(UVERBS_ATTR_CREATE_CQ_HANDLE, (*cq)->handle);
@@ -185,7 +199,7 @@ int channel_of(const Context& context, int32_t fd, CqRequest& q) {
   q.async = context.default_async;
   if (fd < 0) return 0;
   q.channel = context.event_file(EventFile::Kind::completion, fd);
-  return q.channel != nullptr ? 0 : -EINVAL;
+  return q.channel != nullptr ? 0 : refusal::descriptor("the completion channel", fd, EINVAL);
 }
 
 }  // namespace
@@ -213,7 +227,7 @@ int cmd_create_cq(Context& context, const Request& r) {
   CqRequest q{cmd.cqe, cmd.comp_vector, cmd.user_handle, 0, nullptr, nullptr};
   if (int err = channel_of(context, cmd.comp_channel, q); err != 0) return err;
   Result<CqObject*> cq = create(context, q, r);
-  if (!cq) return -cq.error().code;
+  if (!cq) return refusal::of(cq.error());
   ib_uverbs_create_cq_resp resp{(*cq)->handle, std::bit_ceil(q.cqe + 1) - 1};
   return context.keep_unless(r.out.write(&resp, sizeof resp), **cq);
 }
@@ -221,11 +235,11 @@ int cmd_create_cq(Context& context, const Request& r) {
 int cmd_create_cq_ex(Context& context, const Request& r) {
   ib_uverbs_ex_create_cq cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  if (cmd.comp_mask != 0 || cmd.reserved != 0) return -EINVAL;
+  if (cmd.comp_mask != 0 || cmd.reserved != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0);
   CqRequest q{cmd.cqe, cmd.comp_vector, cmd.user_handle, cmd.flags, nullptr, nullptr};
   if (int err = channel_of(context, cmd.comp_channel, q); err != 0) return err;
   Result<CqObject*> cq = create(context, q, r);
-  if (!cq) return -cq.error().code;
+  if (!cq) return refusal::of(cq.error());
   ib_uverbs_ex_create_cq_resp resp{};
   resp.base.cq_handle = (*cq)->handle;
   resp.base.cqe = std::bit_ceil(q.cqe + 1) - 1;
@@ -237,13 +251,16 @@ int cmd_resize_cq(Context& context, const Request& r) {
   ib_uverbs_resize_cq cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* cq = context.find<CqObject>(cmd.cq_handle);
-  if (cq == nullptr || cmd.cqe == 0 || cmd.cqe > context.hca.config.profile.max_cqe) return -EINVAL;
+  const uint32_t most = context.hca.config.profile.max_cqe;
+  if (cq == nullptr) return refusal::absent("cq_handle", cmd.cq_handle);
+  if (cmd.cqe == 0 || cmd.cqe > most) return refusal::range("cqe", cmd.cqe, 1, most);
   uint32_t count = std::bit_ceil(cmd.cqe + 1);
   mlx5_ib_resize_cq driver;
-  if (r.driver_in.bytes() < sizeof driver) return -EINVAL;
+  if (r.driver_in.bytes() < sizeof driver)
+    return refusal::bytes("mlx5_ib_resize_cq", r.driver_in.bytes(), sizeof driver);
   if (int err = r.driver_in.read(driver); err != 0) return err;
   if (driver.cqe_size != cq->cqe_bytes || driver.reserved0 != 0 || driver.reserved1 != 0)
-    return -EINVAL;
+    return refusal::equal("cqe_size", driver.cqe_size, cq->cqe_bytes);
   if (count != cq->cqe_count) {
     Pin pin;
     if (int err = pin.take(Va{driver.buf_addr}, uint64_t{count} * cq->cqe_bytes); err != 0)
@@ -260,10 +277,12 @@ int cmd_resize_cq(Context& context, const Request& r) {
 int cmd_modify_cq(Context& context, const Request& r) {
   ib_uverbs_ex_modify_cq cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  if (cmd.attr_mask == 0 || cmd.reserved != 0) return -EINVAL;
-  if (cmd.attr_mask != moderate) return -EOPNOTSUPP;
+  if (cmd.attr_mask == 0 || cmd.reserved != 0)
+    return refusal::equal("attr_mask", cmd.attr_mask, moderate);
+  if (cmd.attr_mask != moderate)
+    return refusal::equal("attr_mask", cmd.attr_mask, moderate, EOPNOTSUPP);
   auto* cq = context.find<CqObject>(cmd.cq_handle);
-  if (cq == nullptr) return -EINVAL;
+  if (cq == nullptr) return refusal::absent("cq_handle", cmd.cq_handle);
   return hca::moderate_cq(context.hca, cq->cqn, cmd.attr.cq_count, cmd.attr.cq_period);
 }
 
@@ -271,9 +290,10 @@ int cmd_destroy_cq(Context& context, const Request& r) {
   ib_uverbs_destroy_cq cmd;
   if (int err = r.in.read(cmd); err != 0) return err;
   Object* o = context.object(cmd.cq_handle);
-  if (o == nullptr) return -ENOENT;
+  if (o == nullptr) return refusal::absent("cq_handle", cmd.cq_handle, ENOENT);
   auto* cq = context.find<CqObject>(cmd.cq_handle);
-  return cq != nullptr ? destroy_cq(context, *cq, r.out) : -EINVAL;
+  return cq != nullptr ? destroy_cq(context, *cq, r.out)
+                       : refusal::absent("cq_handle", cmd.cq_handle);
 }
 
 }  // namespace kilim::vhca::uverbs

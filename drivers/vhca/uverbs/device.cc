@@ -11,6 +11,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "kilim/detail/base/memory_reserve.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -53,18 +54,25 @@ mlx5_ib_alloc_ucontext_resp describe_context(hca::Hca& hca) {
 }
 
 int open_context(Context& context, const Request& r) {
-  if (context.opened) return -EINVAL;
+  if (context.opened) return refusal::text(EINVAL, "this file has a context already");
   mlx5_ib_alloc_ucontext_req_v2 req;
   constexpr std::size_t least = offsetof(mlx5_ib_alloc_ucontext_req_v2, max_cqe_version);
-  if (r.driver_in.bytes() < least) return -EINVAL;
+  if (r.driver_in.bytes() < least)
+    return refusal::bytes("mlx5_ib_alloc_ucontext_req_v2", r.driver_in.bytes(), least);
   if (int err = r.driver_in.read(req); err != 0) return err;
   if ((req.flags & ~uint32_t{MLX5_IB_ALLOC_UCTX_DEVX}) != 0 || req.comp_mask != 0 ||
       req.reserved0 != 0 || req.reserved1 != 0 || req.reserved2 != 0)
-    return -EOPNOTSUPP;
-  if (req.num_low_latency_bfregs + 1 > std::max(req.total_num_bfregs, 1u)) return -EINVAL;
+    return refusal::bits("mlx5_ib_alloc_ucontext_req_v2.flags", req.flags, MLX5_IB_ALLOC_UCTX_DEVX,
+                         EOPNOTSUPP);
+  if (req.num_low_latency_bfregs + 1 > std::max(req.total_num_bfregs, 1u))
+    return refusal::most("num_low_latency_bfregs (MLX5_NUM_LOW_LAT_UUARS)",
+                         req.num_low_latency_bfregs, std::max(req.total_num_bfregs, 1u) - 1);
   bool devx = (req.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
-  if (devx && !context.hca.config.profile.devx) return -EINVAL;
-  if ((req.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0 || req.max_cqe_version == 0) return -EOPNOTSUPP;
+  if (devx && !context.hca.config.profile.devx)
+    return refusal::lacks("MLX5DV_CONTEXT_FLAGS_DEVX", EINVAL);
+  if ((req.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0 || req.max_cqe_version == 0)
+    return refusal::least("lib_caps with MLX5_LIB_CAP_DYN_UAR (a newer libmlx5)", req.lib_caps,
+                          MLX5_LIB_CAP_DYN_UAR, EOPNOTSUPP);
   mlx5_ib_alloc_ucontext_resp resp = describe_context(context.hca);
   resp.response_length = std::min<uint32_t>(sizeof resp, r.driver_out.bytes());
   if (int err = r.driver_out.write(resp); err != 0) return err;
@@ -136,7 +144,7 @@ int cmd_get_context(Context& context, const Request& r) {
 }
 
 int cmd_create_comp_channel(Context& context, const Request& r) {
-  if (!memory_reserve::fill()) return -ENOMEM;
+  if (!memory_reserve::fill()) return refusal::full("this process's memory");
   int fd = context.make_event_file(EventFile::Kind::completion);
   if (fd < 0) return fd;
   Fd client{fd};

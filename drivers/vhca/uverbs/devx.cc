@@ -16,6 +16,7 @@
 #include "kilim/prm/flow_table.hh"
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/commands.hh"
 #include "vhca/hca/fatal.hh"
 #include "vhca/uverbs/bundle.hh"
@@ -48,45 +49,6 @@ constexpr uint16_t modify_opcodes[] = {0x403, 0x502, 0x503, 0x504, 0x505, 0x506,
                                        0x729, 0x72a, 0x785, 0x827, 0x829, 0x901, 0x905,
                                        0x909, 0x90d, 0x913, 0x917, 0x936, 0x93c, 0xa01};
 
-// What asks or changes an object, and what made that; a whole row of opcodes belongs to queue
-// pairs.
-struct Access {
-  uint16_t opcode, creator;
-};
-constexpr Access accesses[] = {
-    {prm::cmd::query_xrq, prm::cmd::create_xrq},
-    {prm::cmd::arm_xrq, prm::cmd::create_xrq},
-    {prm::cmd::query_mkey, prm::cmd::create_mkey},
-    {prm::cmd::query_cq, prm::cmd::create_cq},
-    {prm::cmd::modify_cq, prm::cmd::create_cq},
-    {prm::cmd::query_q_counter, prm::cmd::alloc_q_counter},
-    {prm::cmd::modify_tir, prm::cmd::create_tir},
-    {prm::cmd::query_tir, prm::cmd::create_tir},
-    {prm::cmd::modify_sq, prm::cmd::create_sq},
-    {prm::cmd::query_sq, prm::cmd::create_sq},
-    {prm::cmd::modify_rq, prm::cmd::create_rq},
-    {prm::cmd::query_rq, prm::cmd::create_rq},
-    {prm::cmd::modify_tis, prm::cmd::create_tis},
-    {prm::cmd::query_tis, prm::cmd::create_tis},
-    {prm::cmd::modify_rqt, prm::cmd::create_rqt},
-    {prm::cmd::query_rqt, prm::cmd::create_rqt},
-    {prm::cmd::query_rmp, prm::cmd::create_rmp},
-    {prm::cmd::query_dct, prm::cmd::create_dct},
-    {prm::cmd::query_general_object, prm::cmd::create_general_object},
-    {prm::cmd::query_flow_counter, prm::cmd::alloc_flow_counter},
-    {prm::cmd::query_flow_table, prm::cmd::create_flow_table},
-    {prm::cmd::query_flow_group, prm::cmd::create_flow_group},
-    {prm::cmd::query_flow_table_entry, prm::cmd::set_flow_table_entry},
-    {prm::cmd::query_packet_reformat, prm::cmd::alloc_packet_reformat},
-};
-uint16_t creator_for(uint16_t opcode) {
-  if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
-  for (const Access& a : accesses) {
-    if (a.opcode == opcode) return a.creator;
-  }
-  return 0;
-}
-
 template <std::size_t N>
 bool listed(const uint16_t (&list)[N], uint16_t opcode) {
   return std::find(std::begin(list), std::end(list), opcode) != std::end(list);
@@ -106,7 +68,11 @@ struct Command {
 };
 
 int fetch_in(const Context& context, const Bundle& b, uint16_t in_id, Command& c) {
-  if (!context.devx) return -EINVAL;
+  if (!context.devx)
+    return refusal::lacks(
+        "a firmware command, for which this context was not opened (mlx5dv_open_device() with "
+        "MLX5DV_CONTEXT_FLAGS_DEVX),",
+        EINVAL);
   InBuffer in = b.in(in_id);
   c.in.resize(in.bytes());
   return in.read(c.in.data(), c.in.size());
@@ -135,12 +101,17 @@ int run_and_answer(Context& context, Command& c) {
   return copied != 0 ? copied : err;
 }
 
+// mlx5_ib knows by lists which commands make, ask, change or are for nobody.
+int refuse_opcode(const Command& c) {
+  return refusal::absent("the opcode, which this call does not send,", c.opcode());
+}
+
 int other(Context& context, Bundle& b) {
   Command c;
   int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, c);
   if (err != 0) return err;
   bool general = c.opcode() >= general_start && c.opcode() < general_end;
-  if (!general && !listed(general_opcodes, c.opcode())) return -EINVAL;
+  if (!general && !listed(general_opcodes, c.opcode())) return refuse_opcode(c);
   return run_and_answer(context, c);
 }
 
@@ -181,10 +152,11 @@ int create_devx(Context& context, Bundle& b) {
   int err = fetch(context, b, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
                   MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, c);
   if (err != 0) return err;
-  if (!listed(create_opcodes, c.opcode())) return -EINVAL;
+  if (!listed(create_opcodes, c.opcode())) return refuse_opcode(c);
   // What this firmware does not know it refuses without making anything.
   // mlx5_ib could not destroy more than one by a handle.
-  if (c.opcode() == prm::cmd::create_psv && word_at(c.in, 8) >> 28 != 1) return -EINVAL;
+  if (c.opcode() == prm::cmd::create_psv && word_at(c.in, 8) >> 28 != 1)
+    return refusal::equal("num_psv", word_at(c.in, 8) >> 28, 1);
   name_umems(c);
   auto made = std::make_unique<DevxObject>();
   DevxObject& object = *made;
@@ -260,6 +232,16 @@ bool names(const Context& context, const Command& c, const Object& object) {
   }
 }
 
+// The command is one of these, and of the object that the handle stands for.
+template <std::size_t N>
+int check_target(const Context& context, const Bundle& b, const uint16_t (&list)[N], uint16_t id,
+                 const Command& c) {
+  if (!listed(list, c.opcode())) return refuse_opcode(c);
+  const Object* object = b.any_object(context, id);
+  if (object != nullptr && names(context, c, *object)) return 0;
+  return refusal::absent("the number that the command has beside the handle", number_named(c));
+}
+
 template <std::size_t N>
 int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t first_id) {
   Command c;
@@ -267,8 +249,7 @@ int on_object(Context& context, Bundle& b, const uint16_t (&list)[N], uint16_t f
                       static_cast<uint16_t>(first_id + 2), c);
       err != 0)
     return err;
-  const Object* object = b.any_object(context, first_id);
-  if (!listed(list, c.opcode()) || object == nullptr || !names(context, c, *object)) return -EINVAL;
+  if (int err = check_target(context, b, list, first_id, c); err != 0) return err;
   const WhenDead when_dead = hca::done_by_the_dead(c.opcode()) ? WhenDead::runs : WhenDead::refused;
   if (int err = context.refusal(when_dead); err != 0) return err;
   return run_and_answer(context, c);
@@ -282,23 +263,27 @@ int query_devx(Context& context, Bundle& b) {
 // there when the call returns. A refusal is an answer too; -EAGAIN: too many wait to be read.
 int query_async(Context& context, Bundle& b) {
   Command c;
-  if (int err = fetch_in(context, b, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, c); err != 0)
-    return err;
-  const Object* object = b.any_object(context, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE);
-  if (!listed(query_opcodes, c.opcode()) || object == nullptr || !names(context, c, *object))
-    return -EINVAL;
+  int err = fetch_in(context, b, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, c);
+  if (err == 0)
+    err = check_target(context, b, query_opcodes, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, c);
+  if (err != 0) return err;
   EventFile* file =
       context.event_file(EventFile::Kind::devx_command, b.fd(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD));
-  if (file == nullptr) return -EBADF;
+  if (file == nullptr)
+    return refusal::descriptor("the file of answers", b.fd(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD));
   const uint64_t bytes = b.value(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN);
-  if (bytes < least_command || bytes > longest) return -EINVAL;
+  if (bytes < least_command || bytes > longest)
+    return refusal::range("outlen", bytes, least_command, longest);
   const uint64_t wr_id = b.value(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID);
   std::vector<std::byte> message(sizeof wr_id + bytes);
   static_assert(sizeof(mlx5_ib_uapi_devx_async_cmd_hdr) == sizeof wr_id);
   std::memcpy(message.data(), &wr_id, sizeof wr_id);
   const std::span<std::byte> answer = std::span(message).subspan(sizeof wr_id);
-  if (int err = hca::command(context.hca, c.in, answer, {&context, nullptr}); err != 0) return err;
-  return file->post(message.data(), message.size()) ? 0 : -EAGAIN;
+  err = hca::command(context.hca, c.in, answer, {&context, nullptr});
+  if (err != 0) return err;
+  return file->post(message.data(), message.size())
+             ? 0
+             : refusal::full("the file of answers, which nobody reads", EAGAIN);
 }
 
 int modify(Context& context, Bundle& b) {
@@ -308,7 +293,7 @@ int modify(Context& context, Bundle& b) {
 // The one completion vector's event queue.
 int query_eqn(Context&, Bundle& b) {
   uint64_t vector = b.value(MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC);
-  return vector != 0 ? -ENOENT
+  return vector != 0 ? refusal::most("vector", vector, 0, ENOENT)
                      : b.put(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, hca::completion_event_queue);
 }
 

@@ -18,6 +18,7 @@
 #include "kilim/detail/base/be.hh"
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca::uverbs {
@@ -27,7 +28,11 @@ namespace {
 constexpr uint16_t most_types = 32;  // of one subscription call (MAX_NUM_EVENTS)
 
 int make_file(Context& context, Bundle& b, EventFile::Kind kind, uint16_t handle_id) {
-  if (!context.devx) return -EINVAL;
+  if (!context.devx)
+    return refusal::lacks(
+        "a firmware command, for which this context was not opened (mlx5dv_open_device() with "
+        "MLX5DV_CONTEXT_FLAGS_DEVX),",
+        EINVAL);
   const int fd = context.make_event_file(kind);
   if (fd < 0) return fd;
   Fd client{fd};
@@ -44,7 +49,7 @@ int make_command_file(Context& context, Bundle& b) {
 int alloc_event_file(Context& context, Bundle& b) {
   constexpr uint64_t bare = MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA;
   const uint64_t flags = b.value(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS);
-  if ((flags & ~bare) != 0) return -EINVAL;
+  if ((flags & ~bare) != 0) return refusal::bits("flags", flags, bare);
   return make_file(context, b,
                    flags != 0 ? EventFile::Kind::devx_bare : EventFile::Kind::devx_event,
                    MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE);
@@ -66,17 +71,25 @@ Fd take_eventfd(int fd) {
 }
 
 int subscribe(Context& context, Bundle& b) {
-  if (!context.devx) return -EINVAL;
+  if (!context.devx)
+    return refusal::lacks(
+        "a firmware command, for which this context was not opened (mlx5dv_open_device() with "
+        "MLX5DV_CONTEXT_FLAGS_DEVX),",
+        EINVAL);
   EventFile* file = find_file(context, b.fd(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE));
-  if (file == nullptr) return -EBADF;
+  if (file == nullptr)
+    return refusal::descriptor("the event channel",
+                               b.fd(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE));
   const bool affiliated = b.has(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE);
   const Object* object =
       affiliated ? b.any_object(context, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE) : nullptr;
-  if (affiliated && (object == nullptr || object->kind != Kind::devx_obj)) return -EINVAL;
+  if (affiliated && (object == nullptr || object->kind != Kind::devx_obj))
+    return refusal::absent("the DevX object", object != nullptr ? object->handle : 0);
   const InBuffer list = b.in(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST);
   uint16_t types[most_types];
   const std::size_t count = list.bytes() / sizeof(uint16_t);
-  if (count == 0 || count > most_types || list.bytes() % sizeof(uint16_t) != 0) return -EINVAL;
+  if (count == 0 || count > most_types || list.bytes() % sizeof(uint16_t) != 0)
+    return refusal::range("the number of event types", count, 1, most_types);
   if (int err = list.read(types, list.bytes()); err != 0) return err;
   const bool redirects = b.has(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM);
   for (std::size_t i = 0; i < count; i++) {
@@ -85,7 +98,7 @@ int subscribe(Context& context, Bundle& b) {
     if (redirects) {
       const uint64_t fd = b.value(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM);
       s.eventfd = take_eventfd(static_cast<int>(fd));
-      if (!s.eventfd) return -EINVAL;
+      if (!s.eventfd) return refusal::descriptor("the eventfd", fd, EINVAL);
     }
     if (int err = context.subscribe(std::move(s)); err != 0) return err;
   }

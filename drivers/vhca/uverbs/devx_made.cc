@@ -15,6 +15,38 @@ namespace kilim::vhca::uverbs {
 
 namespace {
 
+// What asks or changes an object, and what made that; a whole row of opcodes belongs to queue
+// pairs.
+struct Access {
+  uint16_t opcode, creator;
+};
+constexpr Access accesses[] = {
+    {prm::cmd::query_xrq, prm::cmd::create_xrq},
+    {prm::cmd::arm_xrq, prm::cmd::create_xrq},
+    {prm::cmd::query_mkey, prm::cmd::create_mkey},
+    {prm::cmd::query_cq, prm::cmd::create_cq},
+    {prm::cmd::modify_cq, prm::cmd::create_cq},
+    {prm::cmd::query_q_counter, prm::cmd::alloc_q_counter},
+    {prm::cmd::modify_tir, prm::cmd::create_tir},
+    {prm::cmd::query_tir, prm::cmd::create_tir},
+    {prm::cmd::modify_sq, prm::cmd::create_sq},
+    {prm::cmd::query_sq, prm::cmd::create_sq},
+    {prm::cmd::modify_rq, prm::cmd::create_rq},
+    {prm::cmd::query_rq, prm::cmd::create_rq},
+    {prm::cmd::modify_tis, prm::cmd::create_tis},
+    {prm::cmd::query_tis, prm::cmd::create_tis},
+    {prm::cmd::modify_rqt, prm::cmd::create_rqt},
+    {prm::cmd::query_rqt, prm::cmd::create_rqt},
+    {prm::cmd::query_rmp, prm::cmd::create_rmp},
+    {prm::cmd::query_dct, prm::cmd::create_dct},
+    {prm::cmd::query_general_object, prm::cmd::create_general_object},
+    {prm::cmd::query_flow_counter, prm::cmd::alloc_flow_counter},
+    {prm::cmd::query_flow_table, prm::cmd::create_flow_table},
+    {prm::cmd::query_flow_group, prm::cmd::create_flow_group},
+    {prm::cmd::query_flow_table_entry, prm::cmd::set_flow_table_entry},
+    {prm::cmd::query_packet_reformat, prm::cmd::alloc_packet_reformat},
+};
+
 using CommandBytes = std::span<const std::byte>;
 
 // What the firmware of this adapter makes: by which command, and by which it ends.
@@ -115,6 +147,14 @@ void remember_made(DevxObject& made, CommandBytes in, CommandBytes out) {
   }
   std::memcpy(made.destroy_command.data(), &destroy, sizeof destroy);
   made.destroy_bytes = table ? made.destroy_command.size() : sizeof destroy;
+}
+
+uint16_t creator_for(uint16_t opcode) {
+  if (opcode >> 8 == prm::cmd::create_qp >> 8) return prm::cmd::create_qp;
+  for (const Access& a : accesses) {
+    if (a.opcode == opcode) return a.creator;
+  }
+  return 0;
 }
 
 }  // namespace kilim::vhca::uverbs

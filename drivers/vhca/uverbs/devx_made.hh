@@ -17,4 +17,7 @@ uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) noexcept;
 // `in` is a command that was carried out, of those that make objects, and `out` its answer.
 void remember_made(DevxObject&, std::span<const std::byte> in, std::span<const std::byte> out);
 
+// The command that makes what this one asks or changes; 0: it does neither.
+uint16_t creator_for(uint16_t opcode);
+
 }  // namespace kilim::vhca::uverbs

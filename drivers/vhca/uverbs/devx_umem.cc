@@ -8,6 +8,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/memory/probe.hh"
 #include "vhca/uverbs/bundle.hh"
 
@@ -21,26 +22,33 @@ constexpr uint64_t umem_known_access =
 constexpr uint64_t written = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE;
 
 int register_memory(Context& context, Bundle& b) {
-  if (!context.devx) return -EINVAL;
+  if (!context.devx)
+    return refusal::lacks(
+        "a firmware command, for which this context was not opened (mlx5dv_open_device() with "
+        "MLX5DV_CONTEXT_FLAGS_DEVX),",
+        EINVAL);
   const Va start{b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR)};
   const uint64_t bytes = b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN);
   const uint64_t access = b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS);
   // ib_check_mr_access(): who may write from afar may write here.
-  if ((access & ~umem_known_access) != 0 || bytes == 0) return -EINVAL;
+  if ((access & ~umem_known_access) != 0) return refusal::bits("access", access, umem_known_access);
+  if (bytes == 0) return refusal::least("size", 0, 1);
   if ((access & IB_UVERBS_ACCESS_REMOTE_WRITE) != 0 && (access & IB_UVERBS_ACCESS_LOCAL_WRITE) == 0)
-    return -EINVAL;
+    return refusal::clash("access with remote and without local write", access,
+                          IB_UVERBS_ACCESS_LOCAL_WRITE);
   // Of the page sizes that the client allows one must be the kernel's, or what is larger.
   constexpr uint64_t smaller_than_a_page = 4095;
   if (b.has(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP) &&
       (b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP) & ~smaller_than_a_page) == 0)
-    return -EINVAL;
+    return refusal::least("pgsz_bitmap", b.value(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP), 4096);
   const bool writable = (access & written) != 0;
-  if (int rc = memory::probe_range(start, bytes, writable); rc != 0) return rc;
+  if (int rc = memory::probe_range(start, bytes, writable); rc != 0)
+    return refusal::fault(start.value(), -rc);
   auto made = std::make_unique<DevxUmemObject>();
   DevxUmemObject& object = *made;
   if (int err = object.pin.take(start, bytes); err != 0) return err;
   hca::Umem* umem = context.hca.umems.create(object.number);
-  if (umem == nullptr) return -ENOMEM;
+  if (umem == nullptr) return refusal::full("umem_id");
   *umem = {start, bytes, writable, &context, 0};
   context.add(std::move(made), {});
   int err = b.put(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, object.number);

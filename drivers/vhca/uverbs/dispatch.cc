@@ -10,8 +10,11 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "vhca/core/refusal.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/verb_names.hh"
 
 namespace kilim::vhca::uverbs {
 
@@ -60,23 +63,46 @@ bool needs_context(const Method& m) {
 
 }  // namespace
 
-int run_ioctl(Context& context, Va header) {
+namespace {
+
+int carry_out(Context& context, Va header, const ib_uverbs_ioctl_hdr& h, Bundle& bundle) {
   constexpr uint32_t page = 4096;
-  ib_uverbs_ioctl_hdr h;
-  if (!memory::dma::copy_in(&h, header, sizeof h)) return -EFAULT;
   if (context.disowned && !answers_child(h.object_id, h.method_id)) return -EIO;
   if (h.length > page || h.length != sizeof h + h.num_attrs * sizeof(ib_uverbs_attr))
-    return -EINVAL;
-  if (h.reserved1 != 0 || h.reserved2 != 0) return -EPROTONOSUPPORT;
-  if (h.driver_id != RDMA_DRIVER_MLX5) return -EINVAL;
+    return refusal::bytes("the ioctl with its attributes", h.length,
+                          sizeof h + h.num_attrs * sizeof(ib_uverbs_attr));
+  if (h.reserved1 != 0 || h.reserved2 != 0)
+    return refusal::bits("the ioctl's reserved part", h.reserved1 | h.reserved2, 0,
+                         EPROTONOSUPPORT);
+  if (h.driver_id != RDMA_DRIVER_MLX5)
+    return refusal::equal("driver_id", h.driver_id, RDMA_DRIVER_MLX5);
   const Method* m = find_method(context, h.object_id, h.method_id);
   if (m == nullptr) return -EPROTONOSUPPORT;
-  Bundle bundle;
   Va attrs{header.value() + sizeof h};
   if (int err = bundle.parse(context, *m, attrs, h.num_attrs); err != 0) return err;
-  if (needs_context(*m) && !context.opened) return -EINVAL;
+  if (needs_context(*m) && !context.opened)
+    return refusal::text(EINVAL, "this file has no context yet");
   if (int err = context.refusal(m->when_dead); err != 0) return err;
   return m->run(context, bundle);
+}
+
+const char* name_of(const ib_uverbs_ioctl_hdr& h, const Bundle& b) {
+  const bool writes =
+      h.object_id == UVERBS_OBJECT_DEVICE && h.method_id == UVERBS_METHOD_INVOKE_WRITE;
+  return writes ? verb_name(static_cast<uint32_t>(b.value(UVERBS_ATTR_WRITE_CMD)))
+                : verb_name(h.object_id, h.method_id);
+}
+
+}  // namespace
+
+int run_ioctl(Context& context, Va header) {
+  ib_uverbs_ioctl_hdr h;
+  refusal::forget();
+  if (!memory::dma::copy_in(&h, header, sizeof h)) return refusal::fault(header.value());
+  Bundle bundle;
+  const int err = carry_out(context, header, h, bundle);
+  if (err != 0) hca::tell_refusal(context.hca, name_of(h, bundle), err);
+  return err;
 }
 
 }  // namespace kilim::vhca::uverbs

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/bundle.hh"
@@ -35,24 +36,29 @@ bool may_steer() noexcept {
 
 // Patterns of header actions came with format 1.
 int refuse_type(const Profile& p, uint64_t type) noexcept {
+  constexpr const char* needs_rights =
+      "memory for steering needs CAP_NET_RAW and CAP_SYS_RAWIO, which this thread has not both";
   switch (type) {
     case MLX5_IB_UAPI_DM_TYPE_MEMIC:
       return 0;
     case MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM:
     case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM:
-      if (!may_steer()) return -EPERM;
-      return p.software_steering ? 0 : -EOPNOTSUPP;
+      if (!may_steer()) return refusal::text(EPERM, needs_rights);
+      return p.software_steering ? 0 : refusal::lacks("memory for steering (ICM)");
     case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM:
-      return may_steer() ? -EOPNOTSUPP : -EPERM;
+      return may_steer() ? refusal::lacks("memory for patterns of header actions")
+                         : refusal::text(EPERM, needs_rights);
     default:
-      return type > UINT32_MAX ? -EINVAL : -EOPNOTSUPP;
+      return refusal::most("the type of device memory", type,
+                           MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM,
+                           type > UINT32_MAX ? EINVAL : EOPNOTSUPP);
   }
 }
 
 // The kernel hands out the page number where it is asked for, and fails where a client that needs
 // it does not ask.
 int report_page(Bundle& b, uint16_t id, uint16_t page) noexcept {
-  return b.has(id) ? b.put(id, page) : -ENOENT;
+  return b.has(id) ? b.put(id, page) : refusal::attribute(id, 0, ENOENT);
 }
 
 // Linux drivers/infiniband/hw/mlx5/dm.c, handle_alloc_dm_sw_icm(): the answer is an address of the
@@ -62,7 +68,7 @@ int alloc_icm(Context& context, Bundle& b, bool rewrites) {
   ethernet::IcmArea& area = rewrites ? icm.rewrite : icm.steering;
   auto made = std::make_unique<DmObject>();
   Result<ethernet::IcmBlock> block = area.alloc(b.value(UVERBS_ATTR_ALLOC_DM_LENGTH));
-  if (!block) return -block.error().code;
+  if (!block) return refusal::of(block.error());
   made->icm = *block;
   made->rewrites = rewrites;
   made->length = block->bytes;
@@ -82,7 +88,7 @@ int alloc_dm(Context& context, Bundle& b) {
   const auto alignment = static_cast<uint32_t>(b.value(UVERBS_ATTR_ALLOC_DM_ALIGNMENT));
   auto made = std::make_unique<DmObject>();
   Result<hca::DmBlock> block = context.hca.dm.alloc({length, alignment, context.dm_open});
-  if (!block) return -block.error().code;
+  if (!block) return refusal::of(block.error());
   made->block = std::move(*block);
   made->length = length;
   DmObject& dm = *made;
@@ -99,7 +105,9 @@ int free_dm(Context& context, Bundle& b) {
 
 int query_dm(Context& context, Bundle& b) {
   const auto* dm = b.object<DmObject>(context, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE);
-  if (dm->icm.address != 0) return -EINVAL;
+  if (dm->icm.address != 0)
+    return refusal::clash("the device memory is of steering and cannot be imported: its address",
+                          dm->icm.address, 0);
   int err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, dm->block.page_index());
   if (err == 0) err = b.put(MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, uint64_t{dm->block.offset()});
   return err != 0 ? err : b.put(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, dm->length);
@@ -107,7 +115,7 @@ int query_dm(Context& context, Bundle& b) {
 
 // The adapter has no operation that a store or a load to an address of it would do.
 int map_op_addr(Context&, Bundle&) {
-  return -EOPNOTSUPP;
+  return refusal::lacks("an operation of device memory (mlx5dv_dm_map_op_addr())");
 }
 
 // What the flags are refused for: by ib_core first, then by mlx5_ib.
@@ -116,28 +124,35 @@ int check_access(const Bundle& b, uint32_t& access) noexcept {
                                access::remote_atomic | access::zero_based;
   const uint32_t bytes = b.in(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS).bytes();
   const uint64_t flags = b.value(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS);
-  if (b.has(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS) && bytes != 4 && bytes != 8) return -EINVAL;
-  if ((flags & access::zero_based) == 0 || (flags & ~uint64_t{allowed}) != 0) return -EINVAL;
+  if (b.has(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS) && bytes != 4 && bytes != 8)
+    return refusal::attribute(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, bytes);
+  if ((flags & ~uint64_t{allowed}) != 0) return refusal::bits("access", flags, allowed);
+  if ((flags & access::zero_based) == 0)
+    return refusal::clash("access without IBV_ACCESS_ZERO_BASED", flags, access::zero_based);
   if ((flags & (access::remote_write | access::remote_atomic)) != 0 &&
       (flags & access::local_write) == 0)
-    return -EINVAL;
+    return refusal::clash("access with remote and without local write", flags, access::local_write);
   access = static_cast<uint32_t>(flags);
   return 0;
 }
 
 int reg_mr(Context& context, Bundle& b) {
+  constexpr uint32_t allowed_for_icm =
+      access::local_write | access::remote_write | access::remote_read | access::zero_based;
   auto* dm = b.object<DmObject>(context, UVERBS_ATTR_REG_DM_MR_DM_HANDLE);
   auto* pd = b.object<PdObject>(context, UVERBS_ATTR_REG_DM_MR_PD_HANDLE);
   const uint64_t offset = b.value(UVERBS_ATTR_REG_DM_MR_OFFSET);
   const uint64_t length = b.value(UVERBS_ATTR_REG_DM_MR_LENGTH);
   uint32_t access = 0;
   if (int err = check_access(b, access); err != 0) return err;
-  if (offset > dm->length || length > dm->length - offset) return -EINVAL;
+  if (offset > dm->length || length > dm->length - offset)
+    return refusal::most("dm_offset and length together", offset + length, dm->length);
   const bool icm = dm->icm.address != 0;
-  if (icm && (access & access::remote_atomic) != 0) return -EINVAL;  // mr.c, mlx5_ib_reg_dm_mr()
+  if (icm && (access & access::remote_atomic) != 0)  // mr.c, mlx5_ib_reg_dm_mr()
+    return refusal::bits("access", access, allowed_for_icm);
   const Va at{(icm ? dm->icm.va : dm->block.va()) + offset};
   Result<MrKeys> keys = hca::reg_dm_mr(context.hca, {pd->pdn, at, length, access});
-  if (!keys) return -keys.error().code;
+  if (!keys) return refusal::of(keys.error());
   auto made = std::make_unique<MrObject>();
   made->keys = *keys;
   made->length = length;
@@ -220,9 +235,11 @@ bool names_device_memory(const MapRequest& r) noexcept {
 // As libmlx5 packs the page number around the command.
 int map_device_memory(const Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
   const uint64_t number = r.offset / dm_page_bytes;
-  if (number >> 24 != 0 || (r.flags & MAP_SHARED) == 0) return -EINVAL;
+  if (number >> 24 != 0 || (r.flags & MAP_SHARED) == 0) return refusal::absent("offset", r.offset);
   const DmObject* dm = context.find_dm(static_cast<uint16_t>(number >> 16 << 8 | (number & 0xff)));
-  if (dm == nullptr || r.length != dm->block.pages().size()) return -EINVAL;
+  if (dm == nullptr) return refusal::absent("the device memory at this offset", r.offset);
+  if (r.length != dm->block.pages().size())
+    return refusal::equal("length", r.length, dm->block.pages().size());
   mapping = {dm->block.fd(), 0};
   return 0;
 }

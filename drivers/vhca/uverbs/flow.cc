@@ -11,6 +11,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "kilim/detail/base/be.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/hca/verb_refusals.hh"
@@ -41,10 +42,12 @@ constexpr uint32_t max_specs = 10;
 int check(hca::Hca& h, const ib_uverbs_flow_attr& a) {
   if (a.num_of_specs > max_specs)
     return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::flow_specs, a.num_of_specs, max_specs});
-  if (a.flags >= flags_end || a.size > max_specs * sizeof(ib_uverbs_flow_spec_ipv6) ||
-      a.reserved[0] != 0 || a.reserved[1] != 0)
-    return -EINVAL;
-  if (a.type > static_cast<uint32_t>(FlowSpec::Type::sniffer)) return -EINVAL;
+  constexpr std::size_t longest = max_specs * sizeof(ib_uverbs_flow_spec_ipv6);
+  if (a.flags >= flags_end) return refusal::bits("flags", a.flags, flags_end - 1);
+  if (a.size > longest || a.reserved[0] != 0 || a.reserved[1] != 0)
+    return refusal::most("size, less that of ibv_flow_attr,", a.size, longest);
+  constexpr auto last_type = static_cast<uint32_t>(FlowSpec::Type::sniffer);
+  if (a.type > last_type) return refusal::most("type", a.type, last_type);
   if (a.priority > last_priority)
     return hca::refuse_verb(h, -ENOSPC,
                             {hca::VerbRefusal::flow_priority, a.priority, last_priority});
@@ -98,7 +101,8 @@ int expect_zero(const InBuffer& in, std::size_t at, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t n = std::min(bytes - done, sizeof part);
     if (int err = in.read(part, n, at + done); err != 0) return err;
-    if (std::any_of(part, part + n, [](std::byte b) { return b != std::byte{0}; })) return -EINVAL;
+    if (std::any_of(part, part + n, [](std::byte b) { return b != std::byte{0}; }))
+      return refusal::bytes("a part of a spec that is not known here and not zero", bytes, 0);
     done += n;
   }
   return 0;
@@ -111,7 +115,7 @@ template <typename Spec>
 int read_spec(const InBuffer& in, std::size_t at, std::size_t size, Spec& spec) {
   const std::size_t half = (size - sizeof(ib_uverbs_flow_spec_hdr)) / 2;
   const std::size_t known = std::min(half, sizeof spec.val);
-  if (half == 0 || half % 4 != 0) return -EINVAL;
+  if (half == 0 || half % 4 != 0) return refusal::clash("size of a spec", size, half);
   spec = {};
   at += sizeof(ib_uverbs_flow_spec_hdr);
   if (int err = in.read(&spec.val, known, at); err != 0) return err;
@@ -124,7 +128,10 @@ int read_spec(const InBuffer& in, std::size_t at, std::size_t size, Spec& spec) 
 int set_protocol(FlowSpec& spec, uint8_t value, uint8_t mask) {
   if (mask == 0) return 0;
   uint8_t &said = spec.ip.protocol, &said_mask = spec.ip_mask.protocol;
-  if (said_mask != 0) return mask == said_mask && value == said ? 0 : -EINVAL;
+  if (said_mask != 0)
+    return mask == said_mask && value == said
+               ? 0
+               : refusal::clash("the IP protocol of one spec", value, said);
   said = value;
   said_mask = mask;
   return 0;
@@ -149,7 +156,7 @@ int take_ipv6(hca::Hca& h, const ib_uverbs_flow_spec_ipv6& s, FlowSpec& spec) {
   if (s.mask.hop_limit != 0)
     return hca::refuse_verb(h, -EOPNOTSUPP,
                             {hca::VerbRefusal::flow_hop_limit, s.mask.hop_limit, 0});
-  if (s.mask.reserved != 0) return -EINVAL;
+  if (s.mask.reserved != 0) return refusal::bits("the mask's reserved byte", s.mask.reserved, 0);
   spec.ip_version = 6;
   const ib_uverbs_flow_ipv6_filter* from[] = {&s.val, &s.mask};
   FlowIp* to[] = {&spec.ip, &spec.ip_mask};
@@ -169,16 +176,20 @@ int take_ports(uint32_t type, const ib_uverbs_flow_spec_tcp_udp& s, FlowSpec& sp
   return set_protocol(spec, spec.l4_protocol, 0xff);
 }
 
+int odd_size(const ib_uverbs_flow_spec_hdr& h) {
+  return refusal::clash("size of a spec", h.size, h.type);
+}
+
 // What becomes of the frame. The handle of what counts is kept for later.
 // NOLINTNEXTLINE(readability-function-size): five parameters and the adapter
 int take_action(hca::Hca& hca, const InBuffer& in, std::size_t at, const ib_uverbs_flow_spec_hdr& h,
                 Wanted& w) {
   if (h.type == spec_drop) {
     w.spec.drops = true;
-    return h.size == sizeof(ib_uverbs_flow_spec_action_drop) ? 0 : -EINVAL;
+    return h.size == sizeof(ib_uverbs_flow_spec_action_drop) ? 0 : odd_size(h);
   }
   ib_uverbs_flow_spec_action_tag s;  // that of a count is laid out alike
-  if (h.size != sizeof s) return -EINVAL;
+  if (h.size != sizeof s) return odd_size(h);
   if (int err = in.read(&s, sizeof s, at); err != 0) return err;
   if (h.type == spec_count) {
     w.counts = true;
@@ -228,7 +239,8 @@ int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_s
   if (h.type == spec_vxlan) {
     ib_uverbs_flow_spec_tunnel s;
     if (int err = read_spec(in, at, h.size, s); err != 0) return err;
-    if ((host32(s.val.tunnel_id) | host32(s.mask.tunnel_id)) >> 24 != 0) return -EINVAL;
+    if ((host32(s.val.tunnel_id) | host32(s.mask.tunnel_id)) >> 24 != 0)
+      return refusal::most("tunnel_id", host32(s.val.tunnel_id | s.mask.tunnel_id), 0xffffff);
     const be32 value{host32(s.val.tunnel_id) << 8}, mask{host32(s.mask.tunnel_id) << 8};
     std::memcpy(w.tunnel.misc.data() + ethernet::match_place::vni, &value, 3);
     std::memcpy(w.tunnel_mask.misc.data() + ethernet::match_place::vni, &mask, 3);
@@ -236,7 +248,8 @@ int parse_tunnel_spec(const InBuffer& in, std::size_t at, const ib_uverbs_flow_s
   }
   ib_uverbs_flow_spec_gre s;
   if (int err = read_spec(in, at, h.size, s); err != 0) return err;
-  if (s.mask.c_ks_res0_ver != 0) return -EOPNOTSUPP;
+  if (s.mask.c_ks_res0_ver != 0)
+    return refusal::bits("c_ks_res0_ver", host16(s.mask.c_ks_res0_ver), 0, EOPNOTSUPP);
   if (int err = set_protocol(w.spec, protocol_gre, 0xff); err != 0) return err;
   std::memcpy(w.tunnel.misc.data() + ethernet::match_place::gre_protocol, &s.val.protocol, 2);
   std::memcpy(w.tunnel_mask.misc.data() + ethernet::match_place::gre_protocol, &s.mask.protocol, 2);
@@ -253,7 +266,7 @@ bool names_tunnel(uint32_t type) {
 int parse_match(Context& context, const InBuffer& in, std::size_t at, ib_uverbs_flow_spec_hdr h,
                 Wanted& w) {
   if (!names_tunnel(h.type)) return parse_spec(context.hca, in, at, h, w.spec);
-  if (!context.hca.config.profile.tunnels) return -EOPNOTSUPP;
+  if (!context.hca.config.profile.tunnels) return refusal::lacks("a spec of a tunnel");
   if (h.type == spec_vxlan || h.type == spec_gre) return parse_tunnel_spec(in, at, h, w);
   w.deep = true;
   h.type &= ~inner;
@@ -279,14 +292,16 @@ bool is_action(uint32_t type) {
 int check_actions(const FlowSpec& s) {
   const bool defaults =
       s.type == FlowSpec::Type::all_default || s.type == FlowSpec::Type::mc_default;
-  return s.tags && defaults ? -EINVAL : 0;
+  return s.tags && defaults ? refusal::clash("tag_id", s.tag, static_cast<uint64_t>(s.type)) : 0;
 }
 
 constexpr std::size_t specs_at = sizeof(ib_uverbs_create_flow);
 
 // All specs must have come, and what lies behind them must be nothing.
 int check_length(const InBuffer& in, std::size_t specs) {
-  return in.bytes() < specs_at + specs ? -ENOSPC : in.zero_from(specs_at + specs);
+  return in.bytes() < specs_at + specs
+             ? refusal::bytes("the command with its specs", in.bytes(), specs_at + specs, ENOSPC)
+             : in.zero_from(specs_at + specs);
 }
 
 // The specs behind the command; their sizes must add up.
@@ -296,14 +311,15 @@ int parse_specs(Context& context, const InBuffer& in, const ib_uverbs_flow_attr&
   for (unsigned i = 0; i < a.num_of_specs; i++) {
     ib_uverbs_flow_spec_hdr h;
     if (int err = in.read(&h, sizeof h, at); err != 0) return err;
-    if (h.size < sizeof h || h.size > end - at || h.reserved != 0 || !known(h.type)) return -EINVAL;
+    if (h.size < sizeof h || h.size > end - at || h.reserved != 0) return odd_size(h);
+    if (!known(h.type)) return refusal::absent("type of a spec", h.type);
     const int err = is_action(h.type) ? take_action(context.hca, in, at, h, w)
                                       : parse_match(context, in, at, h, w);
     if (err != 0) return err;
     at += h.size;
   }
   if (int err = check_actions(w.spec); err != 0) return err;
-  if (at != end) return -EINVAL;
+  if (at != end) return refusal::equal("the sum of the specs' sizes", at - specs_at, a.size);
   if (int err = check_layers(context.hca, w.inner); err != 0) return err;
   if (int err = check_layers(context.hca, w.spec); err != 0 || !w.deep) return err;
   ethernet::use_buffer(w.spec, w.inner, w.tunnel, w.tunnel_mask);
@@ -314,7 +330,8 @@ int parse_specs(Context& context, const InBuffer& in, const ib_uverbs_flow_attr&
 int find_counters(Context& context, const Request& r, Wanted& w, CountersObject*& counters) {
   if (!w.counts) return r.driver_in.zero_from(0);
   counters = context.find<CountersObject>(w.counters);
-  if (counters == nullptr) return -EINVAL;
+  if (counters == nullptr)
+    return refusal::absent("the counters of IBV_FLOW_SPEC_ACTION_COUNT", w.counters);
   w.spec.count = &counters->count;
   return bind_counters(*counters, r.driver_in);
 }
@@ -344,12 +361,12 @@ int FlowObject::release(Context& context) {
 int cmd_create_flow(Context& context, const Request& r) {
   ib_uverbs_create_flow cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  if (cmd.comp_mask != 0) return -EINVAL;
+  if (cmd.comp_mask != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0);
   hca::Hca& h = context.hca;
   if (int err = check(h, cmd.flow_attr); err != 0) return err;
   if (int err = check_length(r.in, cmd.flow_attr.size); err != 0) return err;
   auto* qp = context.find<QpObject>(cmd.qp_handle);
-  if (qp == nullptr) return -EINVAL;
+  if (qp == nullptr) return refusal::absent("qp_handle", cmd.qp_handle);
   if (qp->type != QpType::raw_packet)
     return hca::refuse_verb(h, -EINVAL, {hca::VerbRefusal::flow_not_raw, qp->qpn.value()});
   const uint32_t port = cmd.flow_attr.port;
@@ -364,7 +381,7 @@ int cmd_create_flow(Context& context, const Request& r) {
   if (int err = find_counters(context, r, w, counters); err != 0) return err;
   Result<uint32_t> rule = qp->hashes ? hca::create_flow_to_tir(context.hca, qp->tirn, w.spec)
                                      : hca::create_flow(context.hca, qp->qpn, w.spec);
-  if (!rule) return -rule.error().code;
+  if (!rule) return refusal::of(rule.error());
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
   FlowObject& flow = *made;
@@ -375,7 +392,8 @@ int cmd_create_flow(Context& context, const Request& r) {
 int cmd_destroy_flow(Context& context, const Request& r) {
   ib_uverbs_destroy_flow cmd;
   if (int err = r.in.read(cmd); err != 0) return err;
-  return cmd.comp_mask != 0 ? -EINVAL : destroy_handle<FlowObject>(context, cmd.flow_handle);
+  return cmd.comp_mask != 0 ? refusal::bits("comp_mask", cmd.comp_mask, 0)
+                            : destroy_handle<FlowObject>(context, cmd.flow_handle);
 }
 
 }  // namespace kilim::vhca::uverbs

@@ -12,6 +12,7 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
 #include "kilim/prm/flow_table.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/uverbs/bundle.hh"
 
 namespace kilim::vhca::uverbs {
@@ -23,15 +24,17 @@ constexpr std::size_t ether_bytes = 14;  // of an Ethernet header
 // fs.c, mlx5_ib_create_packet_reformat: of its kinds, the one that puts an Ethernet frame's worth
 // of headers in front, for what leaves.
 int create_reformat(Context& context, Bundle& b) {
-  if (!context.hca.config.profile.egress_rules) return -EOPNOTSUPP;
+  if (!context.hca.config.profile.egress_rules) return refusal::lacks("a rule of what leaves");
   if (b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE) !=
           MLX5_IB_UAPI_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL ||
       b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE) != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
-    return -EOPNOTSUPP;
+    return refusal::clash("reformat_type", b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE),
+                          b.value(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE), EOPNOTSUPP);
   const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF);
   auto made = std::make_unique<FlowActionObject>();
   FlowActionObject& action = *made;
-  if (data.bytes() < ether_bytes || data.bytes() > Prepend::most) return -EINVAL;
+  if (data.bytes() < ether_bytes || data.bytes() > Prepend::most)
+    return refusal::range("data_sz", data.bytes(), ether_bytes, Prepend::most);
   action.prepend.count = static_cast<uint32_t>(data.bytes());
   if (int err = data.read(action.prepend.bytes.data(), data.bytes()); err != 0) return err;
   context.add(std::move(made), {});
@@ -49,10 +52,11 @@ int create_modify_header(Context& context, Bundle& b) {
   const Profile& profile = context.hca.config.profile;
   if (!profile.raw_packet || (egress && !profile.egress_rules) ||
       (!egress && table != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX))
-    return -EOPNOTSUPP;
+    return refusal::clash("ft_type", table, egress, EOPNOTSUPP);
   const InBuffer data = b.in(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM);
   const std::size_t count = data.bytes() / s::bytes;
-  if (count * s::bytes != data.bytes() || count > most) return -EINVAL;
+  if (count * s::bytes != data.bytes() || count > most)
+    return refusal::most("actions_sz", data.bytes(), most * s::bytes);
   std::array<std::byte, most * s::bytes> bytes;
   if (int err = data.read(bytes.data(), data.bytes()); err != 0) return err;
   auto made = std::make_unique<FlowActionObject>();
@@ -60,7 +64,9 @@ int create_modify_header(Context& context, Bundle& b) {
   action.egress = egress;
   for (std::size_t i = 0; i < count; i++) {
     const auto one = ethernet::read_prm_action(std::span(bytes).subspan(i * s::bytes, s::bytes));
-    if (!one) return -EINVAL;
+    if (!one)
+      return refusal::absent(
+          "the modify header action of a kind or field not matched here, at place", i);
     action.rewrite.actions.push_back(*one);
   }
   context.add(std::move(made), {});

@@ -18,6 +18,7 @@
 
 #include "kilim/prm/flow_table.hh"
 #include "kilim/prm/queue_cmd.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/match_param.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/hca/rdma_flows.hh"
@@ -89,7 +90,8 @@ int find_table(const Context& context, const Bundle& b, ethernet::TableType& tab
   const Profile& profile = context.hca.config.profile;
   const uint64_t type = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE),
                  flags = b.value(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS);
-  if (flags != 0 && flags != flag_egress) return -EOPNOTSUPP;
+  if (flags != 0 && flags != flag_egress)
+    return refusal::bits("flags", flags, flag_egress, EOPNOTSUPP);
   switch (type) {
     case MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX:
       table = flags != 0 ? ethernet::TableType::nic_tx : ethernet::TableType::nic_rx;
@@ -104,21 +106,28 @@ int find_table(const Context& context, const Bundle& b, ethernet::TableType& tab
       table = ethernet::TableType::rdma_tx;
       break;
     default:
-      return -EOPNOTSUPP;
+      return refusal::most("ft_type", type, MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX, EOPNOTSUPP);
   }
-  if (ethernet::sees_rdma(table)) return ethernet::has_rdma_tables(profile) ? 0 : -EOPNOTSUPP;
-  return table == ethernet::TableType::nic_rx || profile.egress_rules ? 0 : -EOPNOTSUPP;
+  if (ethernet::sees_rdma(table))
+    return ethernet::has_rdma_tables(profile) ? 0 : refusal::lacks("a matcher of RDMA frames");
+  return table == ethernet::TableType::nic_rx || profile.egress_rules
+             ? 0
+             : refusal::lacks("a matcher of what leaves");
 }
 
 int create_matcher(Context& context, Bundle& b) {
-  if (!context.hca.config.profile.raw_packet) return -EOPNOTSUPP;
+  if (!context.hca.config.profile.raw_packet)
+    return refusal::lacks("a queue or rule of raw packets");
   const bool names_table = b.has(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE);
-  if (names_table && b.has(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS)) return -EINVAL;
+  if (names_table && b.has(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS))
+    return refusal::clash("ft_type", b.value(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE),
+                          b.value(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS));
   auto made = std::make_unique<MatcherObject>();
   MatcherObject& matcher = *made;
   if (int err = find_table(context, b, matcher.table); err != 0) return err;
   const uint8_t type = b.element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
-  if (type > static_cast<uint8_t>(FlowSpec::Type::sniffer)) return -EINVAL;
+  constexpr auto last_type = static_cast<uint8_t>(FlowSpec::Type::sniffer);
+  if (type > last_type) return refusal::most("type", type, last_type);
   // mlx5_ib_flow_type numbers sniffers before the defaults.
   constexpr FlowSpec::Type types[] = {FlowSpec::Type::normal, FlowSpec::Type::sniffer,
                                       FlowSpec::Type::all_default, FlowSpec::Type::mc_default};
@@ -128,7 +137,8 @@ int create_matcher(Context& context, Bundle& b) {
   matcher.criteria = static_cast<uint8_t>(b.value(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_CRITERIA));
   Match mask;
   if (int err = read_match(b.in(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK), mask); err != 0) return err;
-  if ((matcher.criteria & ~known_criteria) != 0) return -EINVAL;
+  if ((matcher.criteria & ~known_criteria) != 0)
+    return refusal::bits("match_criteria_enable", matcher.criteria, known_criteria);
   std::copy_n(mask.begin(), matcher.mask.size(), matcher.mask.begin());
   matcher.deeper = deep_part(mask);
   const std::size_t known = context.hca.config.profile.tunnels ? behind_inner : misc_at;
@@ -152,12 +162,16 @@ bool within(const MatchParam& value, const MatchParam& mask) {
 }
 
 int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
+  constexpr const char* of_match = "a field of fte_match_param that is not matched here";
   Match value;
   if (int err = read_match(in, value); err != 0) return err;
-  if (m.beyond || any_beyond(value, behind_inner) || m.unlooked) return -EINVAL;
+  if (m.unlooked)
+    return refusal::clash("match_criteria_enable leaves out a part that the mask has: it",
+                          m.criteria, known_criteria);
+  if (m.beyond || any_beyond(value, behind_inner)) return refusal::lacks(of_match, EINVAL);
   // fs_core.c, check_valid_spec().
   if (!ethernet::is_known(part(value, misc_at)) || !ethernet::is_known_misc3(part(value, misc3_at)))
-    return -EINVAL;
+    return refusal::lacks(of_match, EINVAL);
   spec.by_buffer = true;
   spec.type = m.type;
   spec.priority = m.priority;
@@ -168,9 +182,11 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
   spec.deeper_mask = m.deeper;
   if (!within(spec.buffer, m.mask) || !within(spec.deeper.misc, m.deeper.misc) ||
       !within(spec.deeper.inner, m.deeper.inner))
-    return -EINVAL;
+    return refusal::text(EINVAL, "match_value has bits where the matcher's mask has none");
   ethernet::complete_tag_masks(spec.buffer_mask, spec.deeper_mask);
-  return m.priority > last_matcher_priority ? -ENOSPC : 0;
+  return m.priority > last_matcher_priority
+             ? refusal::most("priority", m.priority, last_matcher_priority, ENOSPC)
+             : 0;
 }
 
 // Where frames go: a queue pair, or a TIR or a flow table that a firmware command made.
@@ -183,19 +199,28 @@ struct Destination {
   }
 };
 
+// A rule has one destination, or one flag that says why it has none, as its table allows.
+int wrong_end(const Destination& to, uint64_t flags) {
+  return refusal::clash("the rule's flags and destinations: flags", flags,
+                        (to.qp != nullptr ? 1u : 0u) + (to.tir != nullptr ? 1u : 0u));
+}
+
 // Frames of RDMA queues go to a table, or are dropped where they leave (fs.c, get_dests()). What a
 // rule misses, only tables of what raw packet queues receive can send on (fs_core.c,
 // fwd_next_prio_supported()); TIRs, and the tags that they tell, are not for these frames
 // (mlx5_ifc.h, nic_rx_rdma_fwd_tir).
 int fill_rdma_action(const Bundle& b, const MatcherObject& m, const Destination& to, uint64_t flags,
                      FlowSpec& spec) {
-  if (m.type != FlowSpec::Type::normal) return -EOPNOTSUPP;  // fs.c, raw_fs_rule_add()
-  if (flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return -EOPNOTSUPP;
-  if (b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) return -EINVAL;
+  if (m.type != FlowSpec::Type::normal)  // fs.c, raw_fs_rule_add()
+    return refusal::equal("type of the matcher", static_cast<uint64_t>(m.type), 0, EOPNOTSUPP);
+  if (flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS)
+    return refusal::bits("flags", flags, MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP, EOPNOTSUPP);
+  if (b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG))
+    return refusal::clash("MLX5DV_FLOW_ACTION_TAG", b.value(MLX5_IB_ATTR_CREATE_FLOW_TAG), flags);
   spec.drops = flags == MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
   const bool leaves = m.table == ethernet::TableType::rdma_tx;
-  if (to.any()) return to.is_table() && !spec.drops ? 0 : -EINVAL;
-  return leaves && spec.drops ? 0 : -EINVAL;
+  const bool fits = to.any() ? to.is_table() && !spec.drops : leaves && spec.drops;
+  return fits ? 0 : wrong_end(to, flags);
 }
 
 // A destination, or a flag that says why there is none.
@@ -203,7 +228,8 @@ int fill_action(const Bundle& b, const MatcherObject& m, const Destination& to, 
   constexpr uint64_t miss = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS,
                      drop = MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
   const uint64_t flags = b.value(MLX5_IB_ATTR_CREATE_FLOW_FLAGS);
-  if ((flags & ~(miss | drop)) != 0 || flags == (miss | drop)) return -EINVAL;
+  if ((flags & ~(miss | drop)) != 0 || flags == (miss | drop))
+    return refusal::bits("flags (one of two)", flags, miss | drop);
   if (ethernet::sees_rdma(m.table)) return fill_rdma_action(b, m, to, flags, spec);
   const bool egress = m.table == ethernet::TableType::nic_tx;
   // What leaves goes to the wire (fs.c, raw_fs_rule_add(): MLX5_FLOW_DESTINATION_TYPE_PORT), and
@@ -214,17 +240,20 @@ int fill_action(const Bundle& b, const MatcherObject& m, const Destination& to, 
     spec.drops = flags == drop;
     return to.any() != table || flags == miss || (table && flags != 0) ||
                    b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)
-               ? -EINVAL
+               ? wrong_end(to, flags)
                : 0;
   }
-  if (to.any() == (flags != 0) || (to.qp != nullptr && to.tir != nullptr)) return -EINVAL;
-  if (to.qp != nullptr && to.qp->type != QpType::raw_packet) return -EINVAL;
-  if (to.tir != nullptr && !table && to.tir->created_by != prm::cmd::create_tir) return -EINVAL;
+  if (to.any() == (flags != 0) || (to.qp != nullptr && to.tir != nullptr))
+    return wrong_end(to, flags);
+  if (to.qp != nullptr && to.qp->type != QpType::raw_packet)
+    return refusal::absent("the destination is no raw packet queue: it", to.qp->qpn.value());
+  if (to.tir != nullptr && !table && to.tir->created_by != prm::cmd::create_tir)
+    return refusal::absent("the destination is neither a TIR nor a flow table: it", to.tir->number);
   spec.drops = flags == drop;
   spec.misses = flags == miss;
   spec.tags = b.has(MLX5_IB_ATTR_CREATE_FLOW_TAG);
   spec.tag = static_cast<uint32_t>(b.value(MLX5_IB_ATTR_CREATE_FLOW_TAG));
-  return spec.tag >= longest_tag ? -EINVAL : 0;
+  return spec.tag >= longest_tag ? refusal::most("tag_value", spec.tag, longest_tag - 1) : 0;
 }
 
 // One counter, named as in a list, and its place in the bulk that it was made in (Linux fs.c,
@@ -232,21 +261,28 @@ int fill_action(const Bundle& b, const MatcherObject& m, const Destination& to, 
 int find_counter(const Context& context, const Bundle& b, DevxObject*& counter) {
   if (!b.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX)) return 0;
   counter = context.find<DevxObject>(b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX));
-  if (counter == nullptr || counter->created_by != prm::cmd::alloc_flow_counter) return -EINVAL;
-  return b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET) < counter->count ? 0 : -EINVAL;
+  if (counter == nullptr || counter->created_by != prm::cmd::alloc_flow_counter)
+    return refusal::absent("the flow counter", b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX));
+  const uint64_t offset = b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET);
+  return offset < counter->count
+             ? 0
+             : refusal::most("offset in the bulk of counters", offset, counter->count - 1);
 }
 
 // One action, named as in a list: headers that go in front, or what is done to those that are.
 int find_action(const Context& context, const Bundle& b, FlowActionObject*& action) {
   if (!b.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS)) return 0;
   action = context.find<FlowActionObject>(b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS));
-  return action == nullptr ? -EINVAL : 0;
+  return action != nullptr ? 0
+                           : refusal::absent("the flow action",
+                                             b.value(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS));
 }
 
 int fill_changes(const FlowActionObject& action, ethernet::TableType table, FlowSpec& spec) {
   if (table != (action.egress ? ethernet::TableType::nic_tx : ethernet::TableType::nic_rx) ||
       spec.drops)
-    return -EINVAL;
+    return refusal::clash("the action's table (1: of what leaves)", action.egress,
+                          static_cast<uint64_t>(table));
   if (action.rewrite.actions.empty()) {
     spec.prepend = &action.prepend;
   } else {
@@ -286,7 +322,7 @@ int create_flow_method(Context& context, Bundle& b) {
     spec.count = context.hca.flow_counters.at(counter->number + static_cast<uint32_t>(place));
   }
   Result<uint32_t> rule = make_rule(context.hca, matcher->table, to, spec);
-  if (!rule) return -rule.error().code;
+  if (!rule) return refusal::of(rule.error());
   auto made = std::make_unique<FlowObject>();
   made->rule = *rule;
   FlowObject& flow = *made;

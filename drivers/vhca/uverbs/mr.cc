@@ -7,6 +7,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <sys/resource.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
@@ -24,13 +25,17 @@ constexpr uint32_t mr_known_access = access::local_write | access::remote_write 
 // As ib_check_mr_access() and ib_uverbs_reg_mr() judge.
 int check(const ib_uverbs_reg_mr& cmd, bool odp) {
   constexpr uint64_t in_page = 4095;
-  if ((cmd.start & in_page) != (cmd.hca_va & in_page)) return -EINVAL;
-  if ((cmd.access_flags & (access::remote_write | access::remote_atomic)) != 0 &&
-      (cmd.access_flags & access::local_write) == 0)
-    return -EINVAL;
-  if ((cmd.access_flags & ~mr_known_access) != 0) return -EINVAL;
-  if ((cmd.access_flags & access::on_demand) != 0 && !odp) return -EOPNOTSUPP;
-  if (cmd.length == 0 || cmd.start + cmd.length < cmd.start) return -EINVAL;
+  const uint32_t rights = cmd.access_flags;
+  if ((cmd.start & in_page) != (cmd.hca_va & in_page))
+    return refusal::clash("the place of hca_va in its page", cmd.hca_va, cmd.start);
+  if ((rights & (access::remote_write | access::remote_atomic)) != 0 &&
+      (rights & access::local_write) == 0)
+    return refusal::clash("access with remote and without local write", rights,
+                          access::local_write);
+  if ((rights & ~mr_known_access) != 0) return refusal::bits("access", rights, mr_known_access);
+  if ((rights & access::on_demand) != 0 && !odp) return refusal::lacks("IBV_ACCESS_ON_DEMAND");
+  if (cmd.length == 0) return refusal::least("length", 0, 1);
+  if (cmd.start + cmd.length < cmd.start) return refusal::most("length", cmd.length, ~cmd.start);
   return 0;
 }
 
@@ -128,7 +133,7 @@ int cmd_reg_mr(Context& context, const Request& r) {
   hca::Hca& h = context.hca;
   if (int err = check(cmd, h.config.profile.odp); err != 0) return refuse(h, err, cmd);
   auto* pd = context.find<PdObject>(cmd.pd_handle);
-  if (pd == nullptr) return -EINVAL;
+  if (pd == nullptr) return refusal::absent("pd_handle", cmd.pd_handle);
   Pin pin;
   const bool pinned = (cmd.access_flags & access::on_demand) == 0;
   if (int err = pinned ? pin.take(Va{cmd.start}, cmd.length) : 0; err != 0)
@@ -158,13 +163,14 @@ int cmd_dereg_mr(Context& context, const Request& r) {
 int cmd_rereg_mr(Context& context, const Request& r) {
   ib_uverbs_rereg_mr cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
-  if (cmd.flags == 0 || (cmd.flags & ~(change_translation | change_pd | change_access)) != 0)
-    return -EINVAL;
+  constexpr uint32_t changes = change_translation | change_pd | change_access;
+  if (cmd.flags == 0 || (cmd.flags & ~changes) != 0)
+    return refusal::bits("flags (one at least)", cmd.flags, changes);
   auto* mr = context.find<MrObject>(cmd.mr_handle);
-  if (mr == nullptr || mr->of_device()) return -EINVAL;
+  if (mr == nullptr || mr->of_device()) return refusal::absent("mr_handle", cmd.mr_handle);
   auto* old_pd = static_cast<PdObject*>(mr->uses()[0]);
   auto* pd = (cmd.flags & change_pd) != 0 ? context.find<PdObject>(cmd.pd_handle) : old_pd;
-  if (pd == nullptr) return -EINVAL;
+  if (pd == nullptr) return refusal::absent("pd_handle", cmd.pd_handle);
   ib_uverbs_reg_mr all = merged(*mr, cmd);
   if (int err = check(all, context.hca.config.profile.odp); err != 0) return err;
   // Other memory is pinned before the old is let go.
@@ -192,10 +198,12 @@ int cmd_alloc_mw(Context& context, const Request& r) {
   ib_uverbs_alloc_mw cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* pd = context.find<PdObject>(cmd.pd_handle);
-  if (pd == nullptr || (cmd.mw_type != type_1 && cmd.mw_type != type_2)) return -EINVAL;
+  if (pd == nullptr) return refusal::absent("pd_handle", cmd.pd_handle);
+  if (cmd.mw_type != type_1 && cmd.mw_type != type_2)
+    return refusal::range("type", cmd.mw_type, type_1, type_2);
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
   Result<Rkey> rkey = hca::alloc_mw(context.hca, pd->pdn, cmd.mw_type == type_2);
-  if (!rkey) return -rkey.error().code;
+  if (!rkey) return refusal::of(rkey.error());
   auto made = std::make_unique<MwObject>();
   made->rkey = *rkey;
   MwObject& mw = *made;

@@ -7,6 +7,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "kilim/detail/base/memory_reserve.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 #include "vhca/wq/qp.hh"
@@ -14,11 +15,13 @@
 namespace kilim::vhca::uverbs {
 
 int cmd_open_qp(Context& context, const Request& r) {
-  if (!memory_reserve::fill()) return -ENOMEM;
+  if (!memory_reserve::fill()) return refusal::full("this process's memory");
   ib_uverbs_open_qp cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   auto* xrcd = context.find<XrcdObject>(cmd.pd_handle);
-  if (xrcd == nullptr || cmd.qp_type != IB_UVERBS_QPT_XRC_TGT) return -EINVAL;
+  if (xrcd == nullptr) return refusal::absent("xrcd", cmd.pd_handle);
+  if (cmd.qp_type != IB_UVERBS_QPT_XRC_TGT)
+    return refusal::equal("qp_type", cmd.qp_type, IB_UVERBS_QPT_XRC_TGT);
   auto made = std::make_unique<QpObject>();
   QpObject& qp = *made;
   qp.type = QpType::xrc_tgt;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "vhca/core/address.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/ports.hh"
 
 namespace kilim::vhca::uverbs {
@@ -42,17 +43,18 @@ bool own_gid(hca::Hca& hca, uint32_t port, uint32_t gid_count, const Gid& gid) {
 
 int check_source(hca::Hca& hca, const QpAttr::Path& path) {
   Result<PortAttr> port = hca::query_port(hca, path.port);
-  if (!port) return -EINVAL;
-  if (!path.is_global) return port->lid != 0 ? 0 : -EINVAL;
+  if (!port) return refusal::of(port.error());
+  if (!path.is_global)
+    return port->lid != 0 ? 0 : refusal::text(EINVAL, "is_global is 0, and RoCE addresses by GID");
   // ENODATA: the index is the table's, its entry is empty.
   Result<Gid> source = hca::query_gid(hca, path.port, path.sgid_index);
-  return source ? 0 : -source.error().code;
+  return source ? 0 : refusal::of(source.error());
 }
 
 int resolve_path(hca::Hca& hca, QpAttr::Path& path) {
   if (int err = check_source(hca, path); err != 0) return err;
   Result<PortAttr> port = hca::query_port(hca, path.port);
-  if (!port) return -EINVAL;
+  if (!port) return refusal::of(port.error());
   if (port->lid != 0) return 0;  // InfiniBand goes by LID: there is no MAC to find
   if (own_gid(hca, path.port, port->gid_count, path.dgid)) {
     path.dmac = port->mac;
@@ -64,7 +66,7 @@ int resolve_path(hca::Hca& hca, QpAttr::Path& path) {
       return 0;
     }
   }
-  return mac_of(path.dgid, path.dmac) ? 0 : -EHOSTUNREACH;
+  return mac_of(path.dgid, path.dmac) ? 0 : refusal::text(EHOSTUNREACH, "no way leads to this GID");
 }
 
 int refuse_path(hca::Hca& hca, int err, const QpAttr::Path& path, const PathRefusals& why) {

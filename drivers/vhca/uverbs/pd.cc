@@ -54,7 +54,7 @@ int PdObject::release(Context& context) {
 
 int cmd_alloc_pd(Context& context, const Request& r) {
   Result<Pdn> pdn = hca::alloc_pd(context.hca, &context);
-  if (!pdn) return -pdn.error().code;
+  if (!pdn) return refusal::of(pdn.error());
   auto made = std::make_unique<PdObject>();
   made->pdn = *pdn;
   PdObject& pd = *made;

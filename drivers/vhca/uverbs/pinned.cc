@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/core/refusal.hh"
+
 namespace kilim::vhca::uverbs {
 
 namespace {
@@ -48,15 +50,21 @@ Pin::~Pin() {
 int Pin::take(Va start, uint64_t bytes) noexcept {
   if (bytes == 0) return 0;
   const uint64_t last = start.value() + bytes - 1;
-  if (last < start.value() || last > ~uint64_t{0} - pinned_page_bytes) return -EINVAL;
+  if (last < start.value() || last > ~uint64_t{0} - pinned_page_bytes)
+    return refusal::most("length, from where it starts,", bytes, ~start.value());
   const uint64_t pages = last / pinned_page_bytes - start.value() / pinned_page_bytes + 1;
-  if (pages > UINT32_MAX) return -EINVAL;
+  if (pages > UINT32_MAX) return refusal::most("length, in pages,", pages, UINT32_MAX);
   const uint64_t limit = lock_limit();
-  if (limit == 0 && !may_lock_all()) return -EPERM;
+  if (limit == 0 && !may_lock_all())
+    return refusal::most("memory of a queue's rings, in bytes, under RLIMIT_MEMLOCK (ulimit -l),",
+                         bytes, limit, EPERM);
   const uint64_t now = pinned_pages.fetch_add(pages, std::memory_order_relaxed) + pages;
   if (now > limit / pinned_page_bytes && !may_lock_all()) {
     pinned_pages.fetch_sub(pages, std::memory_order_relaxed);
-    return -ENOMEM;
+    return refusal::most(
+        "memory that would be locked in all, in bytes, under RLIMIT_MEMLOCK (ulimit -l; "
+        "KILIM_VHCA_MEMLOCK=ignore leaves it out),",
+        now * pinned_page_bytes, limit, ENOMEM);
   }
   pages_ = pages;
   return 0;

@@ -13,6 +13,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/path.hh"
@@ -65,13 +66,13 @@ ib_uverbs_gid_entry entry_of(const PortAttr& p, const Gid& gid, uint32_t port, u
 }
 
 Result<PortAttr> port_of(Context& context, uint64_t number) {
-  if (number > UINT32_MAX) return Error{EINVAL};
+  if (number > UINT32_MAX) return Error{EINVAL, "no such port"};
   return hca::query_port(context.hca, static_cast<uint32_t>(number));
 }
 
 int query_port(Context& context, Bundle& b) {
   Result<PortAttr> p = port_of(context, b.value(UVERBS_ATTR_QUERY_PORT_PORT_NUM));
-  if (!p) return -p.error().code;
+  if (!p) return refusal::of(p.error());
   ib_uverbs_query_port_resp_ex resp{};
   resp.legacy_resp = describe_port(*p);
   return b.put(UVERBS_ATTR_QUERY_PORT_RESP, resp);
@@ -86,14 +87,14 @@ constexpr uint16_t port_speed_port = 0, port_speed_resp = 1;
 int query_port_speed(Context& context, Bundle& b) {
   constexpr uint64_t edr_4x = 1000;  // what describe_port() says
   Result<PortAttr> p = port_of(context, b.value(port_speed_port));
-  if (!p) return -p.error().code;
+  if (!p) return refusal::of(p.error());
   return b.put(port_speed_resp, p->active ? edr_4x : uint64_t{0});
 }
 
 // What an embedded switch would say of the port; there is none, so no flag is set.
 int query_switch_port(Context& context, Bundle& b) {
   Result<PortAttr> p = port_of(context, b.value(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM));
-  if (!p) return -p.error().code;
+  if (!p) return refusal::of(p.error());
   return b.put(MLX5_IB_ATTR_QUERY_PORT, mlx5_ib_uapi_query_port{});
 }
 
@@ -102,10 +103,10 @@ int query_gid_entry(Context& context, Bundle& b) {
   uint64_t index = b.value(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
   Result<PortAttr> p = port_of(context, port);
   if (!p || b.value(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != 0 || index >= p->gid_count)
-    return -EINVAL;
+    return refusal::most("gid_index", index, p ? p->gid_count - 1 : 0);
   Result<Gid> gid =
       hca::query_gid(context.hca, static_cast<uint32_t>(port), static_cast<uint32_t>(index));
-  if (!gid) return -gid.error().code;
+  if (!gid) return -gid.error().code;  // who looks through a table meets empty entries
   return b.put(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
                entry_of(*p, *gid, static_cast<uint32_t>(port), static_cast<uint32_t>(index)));
 }
@@ -113,7 +114,8 @@ int query_gid_entry(Context& context, Bundle& b) {
 int query_gid_table(Context& context, Bundle& b) {
   uint64_t entry_bytes = b.value(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE);
   OutBuffer out = b.out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
-  if (entry_bytes == 0 || b.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS) != 0) return -EINVAL;
+  if (entry_bytes == 0 || b.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS) != 0)
+    return refusal::least("entry_size", entry_bytes, 1);
   uint64_t room = out.bytes() / entry_bytes;
   uint64_t found = 0;
   for (uint32_t port = 1; port <= hca::port_count(context.hca); port++) {
@@ -121,7 +123,7 @@ int query_gid_table(Context& context, Bundle& b) {
     for (uint32_t i = 0; p && i < p->gid_count; i++) {
       Result<Gid> gid = hca::query_gid(context.hca, port, i);
       if (!gid) continue;
-      if (found == room) return -EINVAL;
+      if (found == room) return refusal::least("max_entries", room, room + 1);
       ib_uverbs_gid_entry e = entry_of(*p, *gid, port, i);
       std::size_t n = std::min<std::size_t>(sizeof e, entry_bytes);
       if (int err = out.write_at(found * entry_bytes, &e, n); err != 0) return err;
@@ -180,7 +182,7 @@ int cmd_query_port(Context& context, const Request& r) {
   ib_uverbs_query_port cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   Result<PortAttr> p = port_of(context, cmd.port_num);
-  return p ? r.out.write(describe_port(*p)) : -p.error().code;
+  return p ? r.out.write(describe_port(*p)) : refusal::of(p.error());
 }
 
 }  // namespace kilim::vhca::uverbs

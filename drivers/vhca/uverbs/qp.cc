@@ -7,6 +7,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/hca/verb_refusals.hh"
@@ -43,12 +44,14 @@ int check_method_flags(uint64_t type, uint32_t flags) {
   constexpr uint32_t of_frames =
       IB_UVERBS_QP_CREATE_SCATTER_FCS | IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
   if (flags == 0 || type == IB_UVERBS_QPT_DRIVER || type == IB_UVERBS_QPT_RAW_PACKET) return 0;
-  return type != IB_UVERBS_QPT_UD || (flags & of_frames) != 0 ? -EINVAL : 0;
+  return type != IB_UVERBS_QPT_UD || (flags & of_frames) != 0
+             ? refusal::clash("create_flags", flags, type)
+             : 0;
 }
 
 int create_method(Context& context, Bundle& b) {
   // It belongs to a transport that is not there.
-  if (b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN)) return -EOPNOTSUPP;
+  if (b.has(UVERBS_ATTR_CREATE_QP_SOURCE_QPN)) return refusal::lacks("source_qpn");
   QpRequest q;
   q.type = b.value(UVERBS_ATTR_CREATE_QP_TYPE);
   q.user_handle = b.value(UVERBS_ATTR_CREATE_QP_USER_HANDLE);
@@ -60,17 +63,19 @@ int create_method(Context& context, Bundle& b) {
   q.table = b.object<RwqTableObject>(context, UVERBS_ATTR_CREATE_QP_IND_TABLE_HANDLE);
   if (int err = b.in(UVERBS_ATTR_CREATE_QP_CAP).read(q.cap); err != 0) return err;
   uint64_t flags = b.value(UVERBS_ATTR_CREATE_QP_FLAGS);
-  if ((flags & ~method_flags) != 0) return -EINVAL;
+  if ((flags & ~method_flags) != 0) return refusal::bits("create_flags", flags, method_flags);
   q.sq_sig_all = (flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL) != 0;
   q.create_flags = static_cast<uint32_t>(flags & ~uint64_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL});
   if (int err = check_method_flags(q.type, q.create_flags); err != 0) return err;
   q.async = context.default_async;
   if (b.has(UVERBS_ATTR_CREATE_QP_EVENT_FD)) {
     q.async = context.event_file(EventFile::Kind::async, b.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD));
-    if (q.async == nullptr) return -EBADF;
+    if (q.async == nullptr)
+      return refusal::descriptor("the file of asynchronous events",
+                                 b.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD));
   }
   Result<QpObject*> qp = create_qp_object(context, q, b.driver_part());
-  if (!qp) return -qp.error().code;
+  if (!qp) return refusal::of(qp.error());
   int err = b.put(UVERBS_ATTR_CREATE_QP_RESP_CAP, (*qp)->cap);
   if (err == 0) err = b.put(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, number_of(**qp));
   if (err == 0) err = b.give(UVERBS_ATTR_CREATE_QP_HANDLE, (*qp)->handle);
@@ -88,7 +93,7 @@ int destroy_qp(Context& context, QpObject& qp, const OutBuffer& out) {
   // A queue that stays keeps the events that nobody has read yet.
   if (!qp.hashes && hca::in_group(context.hca, qp.qpn))
     return hca::refuse_verb(context.hca, -EBUSY, {hca::VerbRefusal::qp_in_group, qp.qpn.value()});
-  if (qp.users != 0) return -EBUSY;
+  if (qp.users != 0) return refusal::busy("the queue pair", qp.users);
   qp.async_posted -= withdraw_events(qp);
   ib_uverbs_destroy_qp_resp resp{qp.async_posted};
   if (int err = context.destroy(qp); err != 0) return err;
@@ -144,7 +149,7 @@ Result<QpObject*> create_from(Context& context, const Command& cmd, uint32_t cre
   }
   if (cmd.is_srq != 0) {
     q.srq = context.find<SrqObject>(cmd.srq_handle);
-    if (q.srq == nullptr) return Error{EINVAL};
+    if (q.srq == nullptr) return Error{-refusal::absent("srq", cmd.srq_handle)};
   }
   q.cap = {cmd.max_send_wr, cmd.max_recv_wr, cmd.max_send_sge, cmd.max_recv_sge,
            cmd.max_inline_data};
@@ -186,7 +191,7 @@ int cmd_create_qp(Context& context, const Request& r) {
   ib_uverbs_create_qp cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   Result<QpObject*> qp = create_from(context, cmd, 0, nullptr, r);
-  if (!qp) return -qp.error().code;
+  if (!qp) return refusal::of(qp.error());
   ib_uverbs_create_qp_resp resp = answer(**qp);
   return context.keep_unless(r.out.write(&resp, sizeof resp), **qp);
 }
@@ -194,16 +199,18 @@ int cmd_create_qp(Context& context, const Request& r) {
 int cmd_create_qp_ex(Context& context, const Request& r) {
   ib_uverbs_ex_create_qp cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  if ((cmd.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_SUP_COMP_MASK}) != 0) return -EINVAL;
-  if ((cmd.create_flags & ~command_flags) != 0) return -EINVAL;
-  if (cmd.source_qpn != 0) return -EOPNOTSUPP;
+  if ((cmd.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_SUP_COMP_MASK}) != 0)
+    return refusal::bits("comp_mask", cmd.comp_mask, IB_UVERBS_CREATE_QP_SUP_COMP_MASK);
+  if ((cmd.create_flags & ~command_flags) != 0)
+    return refusal::bits("create_flags", cmd.create_flags, command_flags);
+  if (cmd.source_qpn != 0) return refusal::lacks("source_qpn");
   RwqTableObject* table = nullptr;
   if (cmd.comp_mask != 0) {
     table = context.find<RwqTableObject>(cmd.rwq_ind_tbl_handle);
-    if (table == nullptr) return -EINVAL;
+    if (table == nullptr) return refusal::absent("rwq_ind_tbl", cmd.rwq_ind_tbl_handle);
   }
   Result<QpObject*> qp = create_from(context, cmd, cmd.create_flags, table, r);
-  if (!qp) return -qp.error().code;
+  if (!qp) return refusal::of(qp.error());
   ib_uverbs_ex_create_qp_resp resp{};
   resp.base.qp_handle = (*qp)->handle;
   resp.response_length = sizeof resp;
@@ -217,9 +224,11 @@ int cmd_create_qp_ex(Context& context, const Request& r) {
 int cmd_destroy_qp(Context& context, const Request& r) {
   ib_uverbs_destroy_qp cmd;
   if (int err = r.in.read(cmd); err != 0) return err;
-  if (context.object(cmd.qp_handle) == nullptr) return -ENOENT;
+  if (context.object(cmd.qp_handle) == nullptr)
+    return refusal::absent("qp_handle", cmd.qp_handle, ENOENT);
   auto* qp = context.find<QpObject>(cmd.qp_handle);
-  return qp != nullptr ? destroy_qp(context, *qp, r.out) : -EINVAL;
+  return qp != nullptr ? destroy_qp(context, *qp, r.out)
+                       : refusal::absent("qp_handle", cmd.qp_handle);
 }
 
 }  // namespace kilim::vhca::uverbs

@@ -9,6 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/hca/verb_refusals.hh"
@@ -23,6 +24,8 @@ constexpr uint8_t last_state = static_cast<uint8_t>(QpState::err);
 // What fits into a queue pair's context: nobody checks before, the rest falls off.
 constexpr uint8_t timer_bits = 0x1f, retry_bits = 0x7;
 constexpr uint8_t last_rate = 22;
+constexpr const char* has_no_queue =
+    "the queue pair hashes over a table of receive queues and has no state of its own";
 
 QpAttr attr_of(const ib_uverbs_modify_qp& c) {
   QpAttr a;
@@ -96,7 +99,7 @@ int check_migration(hca::Hca& h, const ib_uverbs_modify_qp& c) {
     return hca::refuse_verb(h, h.config.profile.lid == 0 ? -EINVAL : -EOPNOTSUPP,
                             {hca::VerbRefusal::modify_alt_path});
   const bool moves = (c.attr_mask & qp_mask::path_mig_state) != 0 && c.path_mig_state != migrated;
-  return moves ? -EOPNOTSUPP : 0;
+  return moves ? refusal::equal("path_mig_state", c.path_mig_state, migrated, EOPNOTSUPP) : 0;
 }
 
 // mlx5_ib asks for 2ERR_QP or 2RST_QP, which are taken for done; for all else of a dead card in
@@ -109,13 +112,16 @@ WhenDead when_dead(const ib_uverbs_modify_qp& c) {
 
 int modify(Context& context, const ib_uverbs_modify_qp& c) {
   auto* qp = context.find<QpObject>(c.qp_handle);
-  if (qp == nullptr) return -EINVAL;
-  if (qp->hashes) return -ENOSYS;  // mlx5_ib_modify_qp()
+  if (qp == nullptr) return refusal::absent("qp_handle", c.qp_handle);
+  if (qp->hashes) return refusal::text(ENOSYS, has_no_queue);  // mlx5_ib_modify_qp()
   if (int err = context.refusal(when_dead(c)); err != 0) return err;
   constexpr uint32_t known = (1u << 21) - 1;  // up to IB_QP_DEST_QPN
-  if ((c.attr_mask & ~known) != 0) return -EOPNOTSUPP;
-  if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state) return -EINVAL;
-  if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state) return -EINVAL;
+  if ((c.attr_mask & ~known) != 0)
+    return refusal::bits("attr_mask", c.attr_mask, known, EOPNOTSUPP);
+  if ((c.attr_mask & qp_mask::state) != 0 && c.qp_state > last_state)
+    return refusal::most("qp_state", c.qp_state, last_state);
+  if ((c.attr_mask & qp_mask::cur_state) != 0 && c.cur_qp_state > last_state)
+    return refusal::most("cur_qp_state", c.cur_qp_state, last_state);
   if ((c.attr_mask & qp_mask::port) != 0 && !hca::has_port(context.hca, c.port_num))
     return hca::refuse_verb(
         context.hca, -EINVAL,
@@ -169,7 +175,9 @@ int cmd_modify_qp(Context& context, const Request& r) {
   ib_uverbs_modify_qp cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   // The answer has no place for a target's number.
-  if (becomes_ready(context.find<QpObject>(cmd.qp_handle), cmd)) return -EINVAL;
+  if (becomes_ready(context.find<QpObject>(cmd.qp_handle), cmd))
+    return refusal::clash("qp_state of a DC target, whose number this older command cannot tell,",
+                          cmd.qp_state, 0);
   return modify(context, cmd);
 }
 
@@ -182,7 +190,9 @@ int cmd_modify_qp_ex(Context& context, const Request& r) {
   mlx5_ib_modify_qp_resp driver{};
   driver.response_length = sizeof driver;
   if (const auto* qp = context.find<QpObject>(cmd.qp_handle); becomes_ready(qp, cmd)) {
-    if (r.driver_out.bytes() < offsetof(mlx5_ib_modify_qp_resp, ece_options)) return -EINVAL;
+    if (r.driver_out.bytes() < offsetof(mlx5_ib_modify_qp_resp, ece_options))
+      return refusal::bytes("mlx5_ib_modify_qp_resp", r.driver_out.bytes(),
+                            offsetof(mlx5_ib_modify_qp_resp, ece_options));
     driver.dctn = qp->qpn.value();
   }
   if (int err = modify(context, cmd); err != 0) return err;
@@ -194,13 +204,15 @@ int cmd_query_qp(Context& context, const Request& r) {
   ib_uverbs_query_qp cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* qp = context.find<QpObject>(cmd.qp_handle);
-  if (qp == nullptr) return -EINVAL;
-  if (qp->hashes) return -ENOSYS;  // mlx5_ib_query_qp()
+  if (qp == nullptr) return refusal::absent("qp_handle", cmd.qp_handle);
+  if (qp->hashes) return refusal::text(ENOSYS, has_no_queue);  // mlx5_ib_query_qp()
   Result<QpAttr> attr = hca::query_qp(context.hca, qp->qpn);
-  if (!attr) return -attr.error().code;
+  if (!attr) return refusal::of(attr.error());
   QpAttr a = *attr;
   if (qp->type == QpType::dci) a.path = {};  // of whom it was connected to last
-  if (qp->type == QpType::dct && !shows_target(a, cmd.attr_mask)) return -EINVAL;
+  if (qp->type == QpType::dct && !shows_target(a, cmd.attr_mask))
+    return refusal::clash("attr_mask of a DC target", cmd.attr_mask,
+                          static_cast<uint64_t>(a.state));
   ib_uverbs_query_qp_resp resp{};
   resp.dest = dest_of(a.path);
   // As mlx5_ib: the send side of a client's queue is the client library's to know.

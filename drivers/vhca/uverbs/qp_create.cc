@@ -11,6 +11,7 @@
 
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/verb_refusals.hh"
@@ -32,7 +33,7 @@ int dynamic_type(uint32_t flags, QpType& type) {
       type = QpType::dct;
       return 0;
     default:
-      return -EINVAL;
+      return refusal::absent("qp_type IBV_QPT_DRIVER without a DC type: flags", flags);
   }
 }
 
@@ -43,7 +44,7 @@ int type_of(uint64_t verbs_type, const Profile& p, uint32_t flags, QpType& type)
       return 0;
     case IB_UVERBS_QPT_RAW_PACKET:
       type = QpType::raw_packet;
-      return p.raw_packet ? 0 : -EOPNOTSUPP;
+      return p.raw_packet ? 0 : refusal::lacks("qp_type IBV_QPT_RAW_PACKET");
     case IB_UVERBS_QPT_UC:
       type = QpType::uc;
       return 0;
@@ -57,21 +58,29 @@ int type_of(uint64_t verbs_type, const Profile& p, uint32_t flags, QpType& type)
       type = QpType::xrc_tgt;
       return 0;
     case IB_UVERBS_QPT_DRIVER:
-      return p.dynamic ? dynamic_type(flags, type) : -EOPNOTSUPP;
+      return p.dynamic ? dynamic_type(flags, type)
+                       : refusal::lacks("qp_type IBV_QPT_DRIVER (dynamic connections)");
     default:
-      return -EINVAL;
+      return refusal::absent("qp_type", verbs_type);
   }
 }
 
 int check_command(const mlx5_ib_create_qp& cmd, const Profile& p) {
   // Enhanced connection establishment is not reported.
-  if (cmd.ece_options != 0 || cmd.reserved != 0) return -EOPNOTSUPP;
+  if (cmd.ece_options != 0 || cmd.reserved != 0)
+    return refusal::bits("ece_options", cmd.ece_options, 0, EOPNOTSUPP);
   const bool streams = (cmd.flags & MLX5_QP_FLAG_DCI_STREAM) != 0;
   const mlx5_ib_create_qp_dci_streams& s = cmd.dci_streams;
-  if (!streams && (s.log_num_concurent != 0 || s.log_num_errored != 0)) return -EOPNOTSUPP;
-  if (s.log_num_concurent > p.log_max_dci_streams || s.log_num_errored > p.log_max_failed_streams)
-    return -EINVAL;
-  return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
+  if (!streams && (s.log_num_concurent != 0 || s.log_num_errored != 0))
+    return refusal::clash("dci_streams.log_num_concurent", s.log_num_concurent, cmd.flags,
+                          EOPNOTSUPP);
+  if (s.log_num_concurent > p.log_max_dci_streams)
+    return refusal::most("dci_streams.log_num_concurent", s.log_num_concurent,
+                         p.log_max_dci_streams);
+  if (s.log_num_errored > p.log_max_failed_streams)
+    return refusal::most("dci_streams.log_num_errored", s.log_num_errored,
+                         p.log_max_failed_streams);
+  return (cmd.uidx & ~0xffffffu) != 0 ? refusal::most("uidx", cmd.uidx, 0xffffff) : 0;
 }
 
 int check_sizes(hca::Hca& h, const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_cap& cap) {
@@ -84,13 +93,16 @@ int check_sizes(hca::Hca& h, const mlx5_ib_create_qp& cmd, const ib_uverbs_qp_ca
                             {hca::VerbRefusal::qp_recv_wr, cap.max_recv_wr, p.max_qp_wr});
   if (cmd.sq_wqe_count != 0 &&
       (!std::has_single_bit(cmd.sq_wqe_count) || cmd.sq_wqe_count > p.max_qp_wr))
-    return -EINVAL;
+    return refusal::most("sq_wqe_count (a power of two)", cmd.sq_wqe_count, p.max_qp_wr);
   if (cmd.rq_wqe_count == 0) return 0;
   bool signature = (cmd.flags & MLX5_QP_FLAG_SIGNATURE) != 0;
-  if (!std::has_single_bit(cmd.rq_wqe_count) || cmd.rq_wqe_count > p.max_qp_wr ||
-      cmd.rq_wqe_shift > 31 || (1u << cmd.rq_wqe_shift) < (signature ? 32u : 16u) ||
-      (1u << cmd.rq_wqe_shift) > p.max_rq_desc_bytes)
-    return -EINVAL;
+  if (!std::has_single_bit(cmd.rq_wqe_count) || cmd.rq_wqe_count > p.max_qp_wr)
+    return refusal::most("rq_wqe_count (a power of two)", cmd.rq_wqe_count, p.max_qp_wr);
+  const uint64_t bytes = cmd.rq_wqe_shift > 31 ? UINT64_MAX : uint64_t{1} << cmd.rq_wqe_shift;
+  const uint64_t least = signature ? 32 : 16;
+  if (bytes < least || bytes > p.max_rq_desc_bytes)
+    return refusal::range("a receive WQE (by rq_wqe_shift), in bytes,", bytes, least,
+                          p.max_rq_desc_bytes);
   return 0;
 }
 
@@ -161,7 +173,12 @@ int read_driver_part(hca::Hca& h, const QpRequest& q, const InBuffer& in, QpType
   const bool whole = in.bytes() >= offsetof(mlx5_ib_create_qp, sq_buf_addr);
   if (int err = whole ? in.read(cmd) : 0; err != 0) return err;
   if (int err = type_of(q.type, p, cmd.flags, type); err != 0) return err;
-  if (!has_its_parts(q, type) || !whole) return -EINVAL;
+  if (!has_its_parts(q, type))
+    return refusal::absent(
+        "one of pd, send_cq, recv_cq, srq and xrcd as this qp_type wants them: qp_type", q.type);
+  if (!whole)
+    return refusal::bytes("mlx5_ib_create_qp", in.bytes(),
+                          offsetof(mlx5_ib_create_qp, sq_buf_addr));
   if (int err = check_command(cmd, p); err != 0) return err;
   // mlx5_ib makes a target without looking at the rings that libmlx5 laid out for it.
   if (type == QpType::xrc_tgt) cmd.sq_wqe_count = cmd.rq_wqe_count = 0;
@@ -173,7 +190,7 @@ int read_driver_part(hca::Hca& h, const QpRequest& q, const InBuffer& in, QpType
 int tell_tir(const Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create_qp_resp& resp) {
   if (!context.hca.config.profile.software_steering || s.rq_wqes == 0) return 0;
   const Result<uint32_t> tirn = hca::create_qp_tir(context.hca, qp.qpn);
-  if (!tirn) return -tirn.error().code;
+  if (!tirn) return refusal::of(tirn.error());
   qp.tirn = resp.tirn = *tirn;
   resp.tir_icm_addr = ethernet::icm_end::address_of(ethernet::IcmEnd::tir, *tirn);
   resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TIRN | MLX5_IB_CREATE_QP_RESP_MASK_TIR_ICM_ADDR;
@@ -188,11 +205,11 @@ int tell_numbers(Context& context, QpObject& qp, const QpSpec& s, mlx5_ib_create
   if (s.sq_wqebbs == 0) return 0;
   if (context.domain == 0) {
     const Result<uint32_t> domain = hca::alloc_domain(context.hca, &context);
-    if (!domain) return -domain.error().code;
+    if (!domain) return refusal::of(domain.error());
     context.domain = *domain;
   }
   const Result<uint32_t> tisn = hca::create_tis(context.hca, context.domain, &context);
-  if (!tisn) return -tisn.error().code;
+  if (!tisn) return refusal::of(tisn.error());
   qp.tisn = *tisn;
   resp.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TISN | MLX5_IB_CREATE_QP_RESP_MASK_SQN;
   resp.tisn = *tisn;
@@ -224,7 +241,7 @@ Result<QpObject*> create_qp_object(Context& context, const QpRequest& q, const R
   Result<Qpn> qpn = hca::create_qp(context.hca, spec, &context);
   if (!qpn) {
     if (q.async != nullptr) q.async->let_go();
-    return qpn.error();
+    return Error{-refusal::of(qpn.error())};
   }
   qp.qpn = *qpn;
   qp.async = q.async;

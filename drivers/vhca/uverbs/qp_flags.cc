@@ -6,6 +6,8 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "vhca/core/refusal.hh"
+
 namespace kilim::vhca::uverbs {
 
 namespace {
@@ -14,13 +16,13 @@ constexpr uint32_t padded_entry = 128;
 
 // Beyond what the profile decides: source QPNs belong to InfiniBand, padded writes are not offered.
 int check_create_flags(uint32_t flags, const Profile& p, QpType type) noexcept {
-  if (type == QpType::dct) return flags != 0 ? -EINVAL : 0;
+  if (type == QpType::dct) return flags != 0 ? refusal::bits("create_flags", flags, 0) : 0;
   bool raw = type == QpType::raw_packet;
   uint32_t allowed = 0;
   if (p.block_multicast_loopback) allowed |= IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
   if (raw && p.scatter_fcs) allowed |= IB_UVERBS_QP_CREATE_SCATTER_FCS;
   if (raw && p.vlan_stripping) allowed |= IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
-  return (flags & ~allowed) != 0 ? -EOPNOTSUPP : 0;
+  return (flags & ~allowed) != 0 ? refusal::bits("create_flags", flags, allowed, EOPNOTSUPP) : 0;
 }
 
 int check_driver_flags(uint32_t flags, const Profile& p, QpType type) noexcept {
@@ -35,7 +37,9 @@ int check_driver_flags(uint32_t flags, const Profile& p, QpType type) noexcept {
   if (type == QpType::raw_packet && p.tunnels) known |= MLX5_QP_FLAG_TUNNEL_OFFLOADS;
   // There is no static table of doorbell registers to take another page from.
   const bool has_page = type == QpType::dct || (flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) != 0;
-  return (flags & ~known) != 0 || !has_page ? -EINVAL : 0;
+  return (flags & ~known) != 0 || !has_page
+             ? refusal::bits("mlx5_ib_create_qp.flags (with UAR_PAGE_INDEX)", flags, known)
+             : 0;
 }
 
 uint8_t room_in(uint32_t entry_bytes) noexcept {

@@ -8,6 +8,7 @@
 
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/ethernet/soft_steering.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/qp_create.hh"
@@ -43,33 +44,43 @@ constexpr Choice choices[] = {
 int check_core(const QpRequest& q) {
   if (q.pd == nullptr || q.recv_cq != nullptr || q.srq != nullptr || q.cap.max_recv_wr != 0 ||
       q.cap.max_recv_sge != 0)
-    return -EINVAL;
-  if (q.type != IB_UVERBS_QPT_RAW_PACKET) return -EOPNOTSUPP;
-  return q.create_flags != 0 || q.send_cq != nullptr ? -EINVAL : 0;
+    return refusal::clash("rwq_ind_tbl with a queue of its own: max_recv_wr", q.cap.max_recv_wr,
+                          q.cap.max_recv_sge);
+  if (q.type != IB_UVERBS_QPT_RAW_PACKET)
+    return refusal::equal("qp_type", q.type, IB_UVERBS_QPT_RAW_PACKET, EOPNOTSUPP);
+  return q.create_flags != 0 || q.send_cq != nullptr
+             ? refusal::clash("create_flags", q.create_flags, q.send_cq != nullptr)
+             : 0;
 }
 
 int read_driver_part(const Request& r, const Profile& p, mlx5_ib_create_qp_rss& cmd) {
-  if (r.driver_out.bytes() < offsetof(mlx5_ib_create_qp_resp, ece_options)) return -EINVAL;
-  if (r.driver_in.bytes() < sizeof cmd) return -EINVAL;
+  if (r.driver_out.bytes() < offsetof(mlx5_ib_create_qp_resp, ece_options))
+    return refusal::bytes("mlx5_ib_create_qp_resp", r.driver_out.bytes(),
+                          offsetof(mlx5_ib_create_qp_resp, ece_options));
+  if (r.driver_in.bytes() < sizeof cmd)
+    return refusal::bytes("mlx5_ib_create_qp_rss", r.driver_in.bytes(), sizeof cmd);
   if (int err = r.driver_in.read_whole(cmd); err != 0) return err;
-  if (cmd.comp_mask != 0) return -EOPNOTSUPP;
-  if ((cmd.flags & ~(own_unicast | own_multicast | (p.tunnels ? tunnels : 0))) != 0)
-    return -EOPNOTSUPP;
+  if (cmd.comp_mask != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0, EOPNOTSUPP);
+  const uint32_t known = own_unicast | own_multicast | (p.tunnels ? tunnels : 0);
+  if ((cmd.flags & ~known) != 0)
+    return refusal::bits("mlx5_ib_create_qp_rss.flags", cmd.flags, known, EOPNOTSUPP);
   const bool inner = (cmd.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0;
-  return inner && (cmd.flags & tunnels) == 0 ? -EOPNOTSUPP : 0;
+  return inner && (cmd.flags & tunnels) == 0
+             ? refusal::clash("rx_hash_fields_mask", cmd.rx_hash_fields_mask, tunnels, EOPNOTSUPP)
+             : 0;
 }
 
 // One kind of addresses, one of ports. Bits that mlx5_ib does not know choose nothing; what it
 // knows and this adapter has not is IPsec.
 int take_fields(uint64_t mask, TirSpec& s) {
-  if ((mask & MLX5_RX_HASH_IPSEC_SPI) != 0) return -EOPNOTSUPP;
+  if ((mask & MLX5_RX_HASH_IPSEC_SPI) != 0) return refusal::lacks("IBV_RX_HASH_IPSEC_SPI");
   for (const Choice& c : choices) {
     if ((mask & c.bit) == 0) continue;
     s.fields |= c.field;
     const bool other_ip = c.ip_version != 0 && s.ip_version != 0 && s.ip_version != c.ip_version;
     const bool other_l4 =
         c.l4_protocol != 0 && s.l4_protocol != 0 && s.l4_protocol != c.l4_protocol;
-    if (other_ip || other_l4) return -EINVAL;
+    if (other_ip || other_l4) return refusal::clash("rx_hash_fields_mask", mask, c.bit);
     if (c.ip_version != 0) s.ip_version = c.ip_version;
     if (c.l4_protocol != 0) s.l4_protocol = c.l4_protocol;
   }
@@ -77,11 +88,15 @@ int take_fields(uint64_t mask, TirSpec& s) {
 }
 
 int take_hash(const mlx5_ib_create_qp_rss& cmd, std::size_t places, TirSpec& s) {
-  if (cmd.rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ) return -EOPNOTSUPP;
-  if (cmd.rx_key_len != s.key.size()) return -EINVAL;
+  if (cmd.rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ)
+    return refusal::equal("rx_hash_function", cmd.rx_hash_function, MLX5_RX_HASH_FUNC_TOEPLITZ,
+                          EOPNOTSUPP);
+  if (cmd.rx_key_len != s.key.size())
+    return refusal::equal("rx_hash_key_len", cmd.rx_key_len, s.key.size());
   std::memcpy(s.key.data(), cmd.rx_hash_key, s.key.size());
   // Without fields it is a way for rules to lead to one queue.
-  if (cmd.rx_hash_fields_mask == 0) return places == 1 ? 0 : -EINVAL;
+  if (cmd.rx_hash_fields_mask == 0)
+    return places == 1 ? 0 : refusal::clash("rx_hash_fields_mask", 0, places);
   return take_fields(cmd.rx_hash_fields_mask, s);
 }
 
@@ -110,7 +125,7 @@ Result<QpObject*> create_hash_qp_object(Context& context, const QpRequest& q, co
   spec.inner = (cmd.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0;
   if (int err = take_hash(cmd, q.table->queues.size(), spec); err != 0) return Error{-err};
   Result<uint32_t> tirn = hca::create_tir(context.hca, spec, &context);
-  if (!tirn) return tirn.error();
+  if (!tirn) return Error{-refusal::of(tirn.error())};
   auto made = std::make_unique<QpObject>();
   QpObject& qp = *made;
   qp.type = QpType::raw_packet;

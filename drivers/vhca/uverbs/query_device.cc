@@ -11,6 +11,7 @@
 
 #include "kilim/detail/base/be.hh"
 #include "kilim/prm/data_seg.hh"
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -168,8 +169,9 @@ int cmd_query_device(Context& context, const Request& r) {
 int cmd_query_device_ex(Context& context, const Request& r) {
   ib_uverbs_ex_query_device cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  if (cmd.comp_mask != 0 || cmd.reserved != 0) return -EINVAL;
-  if (r.driver_in.zero_from(0) != 0) return -EINVAL;
+  if (cmd.comp_mask != 0 || cmd.reserved != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0);
+  if (r.driver_in.zero_from(0) != 0)
+    return refusal::bytes("the driver's part, which is not zero,", r.driver_in.bytes(), 0);
   ib_uverbs_ex_query_device_resp resp{};
   resp.base = describe_attributes(context.hca);
   resp.response_length = std::min<uint32_t>(sizeof resp, r.out.bytes());
@@ -185,7 +187,8 @@ int cmd_query_device_ex(Context& context, const Request& r) {
   mlx5_ib_query_device_resp driver{};
   constexpr uint32_t least = offsetof(mlx5_ib_query_device_resp, tso_caps);
   if (r.driver_out.bytes() != 0) {
-    if (r.driver_out.bytes() < least) return -EINVAL;
+    if (r.driver_out.bytes() < least)
+      return refusal::bytes("mlx5_ib_query_device_resp", r.driver_out.bytes(), least);
     driver.response_length = std::min<uint32_t>(sizeof driver, r.driver_out.bytes());
     describe_entries(context.hca.config.profile, driver);
     describe_hashing(context.hca.config.profile, driver);

@@ -8,6 +8,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -18,13 +19,15 @@ namespace {
 // The handles behind the command, in words of 8 bytes: what the last one has too many is zero.
 int read_handles(Context& context, const Request& r, std::size_t count, RwqTableObject& table) {
   constexpr std::size_t at = sizeof(ib_uverbs_ex_create_rwq_ind_table);
-  if (r.in.bytes() < at + count * sizeof(uint32_t)) return -ENOSPC;
+  if (r.in.bytes() < at + count * sizeof(uint32_t))
+    return refusal::bytes("the command with its table", r.in.bytes(), at + count * sizeof(uint32_t),
+                          ENOSPC);
   std::vector<uint32_t> handles(count);
   if (int err = r.in.read(handles.data(), count * sizeof(uint32_t), at); err != 0) return err;
   if (int err = r.in.zero_from(at + count * sizeof(uint32_t)); err != 0) return err;
   for (uint32_t handle : handles) {
     table.queues.push_back(context.find<WqObject>(handle));
-    if (table.queues.back() == nullptr) return -EINVAL;
+    if (table.queues.back() == nullptr) return refusal::absent("ind_tbl", handle);
   }
   return 0;
 }
@@ -32,7 +35,10 @@ int read_handles(Context& context, const Request& r, std::size_t count, RwqTable
 int check_driver_part(const Request& r) {
   if (int err = r.driver_in.zero_from(0); err != 0) return err;
   const uint32_t room = r.driver_out.bytes();
-  return room != 0 && room < sizeof(mlx5_ib_create_rwq_ind_tbl_resp) ? -EINVAL : 0;
+  return room != 0 && room < sizeof(mlx5_ib_create_rwq_ind_tbl_resp)
+             ? refusal::bytes("mlx5_ib_create_rwq_ind_tbl_resp", room,
+                              sizeof(mlx5_ib_create_rwq_ind_tbl_resp))
+             : 0;
 }
 
 }  // namespace
@@ -44,14 +50,16 @@ int RwqTableObject::release(Context& context) {
 }
 
 int cmd_create_rwq_table(Context& context, const Request& r) {
-  if (!context.hca.config.profile.raw_packet) return -EOPNOTSUPP;
+  if (!context.hca.config.profile.raw_packet)
+    return refusal::lacks("a queue or rule of raw packets");
   struct {
     uint32_t comp_mask, log_size;
   } cmd;
   static_assert(sizeof cmd == sizeof(ib_uverbs_ex_create_rwq_ind_table));
   if (int err = r.in.read(cmd); err != 0) return err;
-  if (cmd.comp_mask != 0) return -EOPNOTSUPP;
-  if (cmd.log_size > IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE) return -EINVAL;
+  if (cmd.comp_mask != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0, EOPNOTSUPP);
+  if (cmd.log_size > IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE)
+    return refusal::most("log_ind_tbl_size", cmd.log_size, IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE);
   auto made = std::make_unique<RwqTableObject>();
   RwqTableObject& table = *made;
   if (int err = read_handles(context, r, std::size_t{1} << cmd.log_size, table); err != 0)
@@ -60,7 +68,7 @@ int cmd_create_rwq_table(Context& context, const Request& r) {
   std::vector<uint32_t> rqns;
   for (const WqObject* wq : table.queues) rqns.push_back(wq->rqn);
   Result<uint32_t> rqtn = hca::create_rqt(context.hca, rqns, &context);
-  if (!rqtn) return -rqtn.error().code;
+  if (!rqtn) return refusal::of(rqtn.error());
   table.rqtn = *rqtn;
   for (WqObject* wq : table.queues) wq->users++;
   context.add(std::move(made), {});
@@ -73,7 +81,7 @@ int cmd_create_rwq_table(Context& context, const Request& r) {
 int cmd_destroy_rwq_table(Context& context, const Request& r) {
   ib_uverbs_ex_destroy_rwq_ind_table cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  return cmd.comp_mask != 0 ? -EOPNOTSUPP
+  return cmd.comp_mask != 0 ? refusal::bits("comp_mask", cmd.comp_mask, 0, EOPNOTSUPP)
                             : destroy_handle<RwqTableObject>(context, cmd.ind_tbl_handle);
 }
 

@@ -10,6 +10,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -32,11 +33,14 @@ struct SrqRequest {
 };
 
 int check_driver_part(const Request& r, mlx5_ib_create_srq& cmd) {
-  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_srq, uidx)) return -EINVAL;
+  if (r.driver_in.bytes() < offsetof(mlx5_ib_create_srq, uidx))
+    return refusal::bytes("mlx5_ib_create_srq", r.driver_in.bytes(),
+                          offsetof(mlx5_ib_create_srq, uidx));
   if (int err = r.driver_in.read(cmd); err != 0) return err;
   constexpr uint32_t signature = 1;
-  if (cmd.reserved0 != 0 || cmd.reserved1 != 0 || (cmd.flags & ~signature) != 0) return -EINVAL;
-  return (cmd.uidx & ~0xffffffu) != 0 ? -EINVAL : 0;
+  if (cmd.reserved0 != 0 || cmd.reserved1 != 0 || (cmd.flags & ~signature) != 0)
+    return refusal::bits("mlx5_ib_create_srq.flags", cmd.flags, signature);
+  return (cmd.uidx & ~0xffffffu) != 0 ? refusal::most("uidx", cmd.uidx, 0xffffff) : 0;
 }
 
 // As mlx5_ib sizes the ring, which the client library has laid out before it asks.
@@ -59,7 +63,8 @@ bool lists_fit(const Profile& p, uint32_t tags) {
 }
 
 Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& r) {
-  if (q.pd == nullptr) return Error{EINVAL};
+  if (q.pd == nullptr)
+    return Error{-refusal::text(EINVAL, "pd names no protection domain of this context")};
   mlx5_ib_create_srq cmd;
   if (int err = check_driver_part(r, cmd); err != 0) return Error{-err};
   auto made = std::make_unique<SrqObject>();
@@ -90,7 +95,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
   Result<uint32_t> srqn = hca::create_srq(context.hca, s, &context);
   if (!srqn) {
     if (async != nullptr) async->let_go();
-    return srqn.error();
+    return Error{-refusal::of(srqn.error())};
   }
   srq.srqn = *srqn;
   srq.matches_tags = s.tags != 0;
@@ -102,7 +107,7 @@ Result<SrqObject*> create(Context& context, const SrqRequest& q, const Request& 
 }
 
 int answer(Context& context, const Result<SrqObject*>& srq, const Request& r) {
-  if (!srq) return -srq.error().code;
+  if (!srq) return refusal::of(srq.error());
   ib_uverbs_create_srq_resp resp{(*srq)->handle, (*srq)->max_wr, (*srq)->max_sge, (*srq)->srqn};
   return context.keep_unless(r.out.write(&resp, sizeof resp), **srq);
 }
@@ -151,15 +156,19 @@ int cmd_create_xsrq(Context& context, const Request& r) {
     case IB_UVERBS_SRQT_XRC:
       q.cq = context.find<CqObject>(cmd.cq_handle);
       q.xrcd = context.find<XrcdObject>(cmd.xrcd_handle);
-      if (q.cq == nullptr || q.xrcd == nullptr) return -EINVAL;
+      if (q.cq == nullptr) return refusal::absent("cq", cmd.cq_handle);
+      if (q.xrcd == nullptr) return refusal::absent("xrcd", cmd.xrcd_handle);
       break;
     case IB_UVERBS_SRQT_TM:
       q.cq = context.find<CqObject>(cmd.cq_handle);
       q.tags = cmd.max_num_tags;
-      if (q.cq == nullptr || !lists_fit(context.hca.config.profile, q.tags)) return -EINVAL;
+      if (q.cq == nullptr) return refusal::absent("cq", cmd.cq_handle);
+      if (!lists_fit(context.hca.config.profile, q.tags))
+        return refusal::range("tm_cap.max_num_tags", q.tags, 1,
+                              (1u << context.hca.config.profile.log_max_tags) - 1);
       break;
     default:
-      return -EINVAL;
+      return refusal::most("srq_type", cmd.srq_type, IB_UVERBS_SRQT_TM);
   }
   return answer(context, create(context, q, r), r);
 }
@@ -169,9 +178,10 @@ int cmd_modify_srq(Context& context, const Request& r) {
   ib_uverbs_modify_srq cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* srq = context.find<SrqObject>(cmd.srq_handle);
-  if (srq == nullptr) return -EINVAL;
+  if (srq == nullptr) return refusal::absent("srq_handle", cmd.srq_handle);
   // As mlx5_ib: a queue keeps its size.
-  if ((cmd.attr_mask & mask_max_wr) != 0) return -EINVAL;
+  if ((cmd.attr_mask & mask_max_wr) != 0)
+    return refusal::bits("srq_attr_mask (a queue keeps its size)", cmd.attr_mask, mask_limit);
   if ((cmd.attr_mask & mask_limit) == 0) return 0;
   return hca::set_srq_limit(context.hca, srq->srqn, cmd.srq_limit);
 }
@@ -180,18 +190,19 @@ int cmd_query_srq(Context& context, const Request& r) {
   ib_uverbs_query_srq cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* srq = context.find<SrqObject>(cmd.srq_handle);
-  if (srq == nullptr) return -EINVAL;
+  if (srq == nullptr) return refusal::absent("srq_handle", cmd.srq_handle);
   Result<uint32_t> limit = hca::query_srq_limit(context.hca, srq->srqn);
-  if (!limit) return -limit.error().code;
+  if (!limit) return refusal::of(limit.error());
   return r.out.write(ib_uverbs_query_srq_resp{srq->max_wr, srq->max_sge, *limit, 0});
 }
 
 int cmd_destroy_srq(Context& context, const Request& r) {
   ib_uverbs_destroy_srq cmd;
   if (int err = r.in.read(cmd); err != 0) return err;
-  if (context.object(cmd.srq_handle) == nullptr) return -ENOENT;
+  if (context.object(cmd.srq_handle) == nullptr)
+    return refusal::absent("srq_handle", cmd.srq_handle, ENOENT);
   auto* srq = context.find<SrqObject>(cmd.srq_handle);
-  if (srq == nullptr) return -EINVAL;
+  if (srq == nullptr) return refusal::absent("srq_handle", cmd.srq_handle);
   if (srq->users != 0)
     return hca::refuse_verb(context.hca, -EBUSY, {hca::VerbRefusal::srq_busy, srq->users});
   if (srq->async != nullptr)

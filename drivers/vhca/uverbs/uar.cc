@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 
 #include "vhca/core/own_page.hh"
+#include "vhca/core/refusal.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/uverbs/bundle.hh"
 #include "vhca/uverbs/clock_page.hh"
 
@@ -28,9 +30,9 @@ constexpr uint64_t core_clock_cookie = uint64_t{MLX5_IB_MMAP_CORE_CLOCK} << 8;
 int alloc_uar(Context& context, Bundle& b) {
   uint64_t type = b.value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
-    return -EOPNOTSUPP;
+    return refusal::most("the type of UAR", type, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC, EOPNOTSUPP);
   Result<hca::Uar*> page = context.hca.uars.alloc();
-  if (!page) return -page.error().code;
+  if (!page) return refusal::of(page.error());
   (*page)->open = &context;
   auto made = std::make_unique<UarObject>();
   made->uar = *page;
@@ -67,14 +69,16 @@ constexpr Method uar_table[] = {
 };
 
 int check_read_only(const MapRequest& r) {
-  if (r.length != uar_page_bytes) return -EINVAL;
-  return (r.prot & (PROT_WRITE | PROT_EXEC)) != 0 ? -EPERM : 0;
+  if (r.length != uar_page_bytes) return refusal::equal("length", r.length, uar_page_bytes);
+  return (r.prot & (PROT_WRITE | PROT_EXEC)) != 0
+             ? refusal::bits("prot", static_cast<uint64_t>(r.prot), PROT_READ, EPERM)
+             : 0;
 }
 
 int map_clock(const MapRequest& r, DeviceFile::Mapping& mapping) {
   if (int err = check_read_only(r); err != 0) return err;
   const int fd = clock_page::fd();
-  if (fd < 0) return -ENOMEM;
+  if (fd < 0) return refusal::full("the clock's page");
   mapping = {fd, 0};
   return 0;
 }
@@ -82,7 +86,7 @@ int map_clock(const MapRequest& r, DeviceFile::Mapping& mapping) {
 int map_core_clock(Context& context, const MapRequest& r, DeviceFile::Mapping& mapping) {
   if (int err = check_read_only(r); err != 0) return err;
   int fd = context.hca.clock.fd();
-  if (fd < 0) return -ENOMEM;
+  if (fd < 0) return refusal::full("the clock's page");
   context.hca.tick_core_clock();
   mapping = {fd, 0};
   return 0;
@@ -98,23 +102,36 @@ int UarObject::release(Context& context) {
   return context.hca.uars.free(uar->index);
 }
 
-int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping) {
+namespace {
+
+int map(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping) {
   const bool device_memory = names_device_memory(request);
   if (context.disowned && !device_memory) return -EIO;
-  if (!context.opened) return -EINVAL;
+  if (!context.opened) return refusal::text(EINVAL, "this file has no context yet");
   uint64_t cookie = request.offset / uar_page_bytes;
-  if (request.offset % uar_page_bytes != 0) return -EINVAL;
+  if (request.offset % uar_page_bytes != 0) return refusal::absent("offset", request.offset);
   if (device_memory) return map_device_memory(context, request, mapping);
   if (cookie == clock_cookie) return map_clock(request, mapping);
   if (cookie == core_clock_cookie) return map_core_clock(context, request, mapping);
-  if (cookie < first_cookie || cookie > last_cookie) return -EINVAL;
+  if (cookie < first_cookie || cookie > last_cookie)
+    return refusal::absent("offset", request.offset);
   const UarObject* uar = context.find_uar(static_cast<uint32_t>(cookie - first_cookie));
   if (uar == nullptr || (request.flags & MAP_SHARED) == 0 || request.length != uar_page_bytes)
-    return -EINVAL;
+    return refusal::absent("the UAR (one page, MAP_SHARED) at this offset", request.offset);
   const bool in_file = hca::UarSet::put_into_file(*uar->uar, request.fd, request.offset);
-  if (!in_file && !is_origin(uar->uar->fd.get(), uar->uar->page)) return -ENOMEM;
+  if (!in_file && !is_origin(uar->uar->fd.get(), uar->uar->page))
+    return refusal::full("the UAR page");
   mapping = {in_file ? request.fd : uar->uar->fd.get(), in_file ? request.offset : 0, true};
   return 0;
+}
+
+}  // namespace
+
+int find_mapping(Context& context, const MapRequest& request, DeviceFile::Mapping& mapping) {
+  refusal::forget();
+  const int err = map(context, request, mapping);
+  if (err != 0) hca::tell_refusal(context.hca, "mmap", err);
+  return err;
 }
 
 }  // namespace kilim::vhca::uverbs

@@ -11,6 +11,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/uverbs/write_command.hh"
 
@@ -23,27 +24,39 @@ constexpr uint32_t mask_state = 1, mask_cur_state = 2, mask_flags = 4;  // IB_WQ
 constexpr uint32_t last_wq_state = static_cast<uint32_t>(RqState::err);
 
 int check_strides(const Profile& p, const mlx5_ib_create_wq& d) {
-  if ((d.comp_mask & ~uint32_t{MLX5_IB_CREATE_WQ_STRIDING_RQ}) != 0) return -EOPNOTSUPP;
+  if ((d.comp_mask & ~uint32_t{MLX5_IB_CREATE_WQ_STRIDING_RQ}) != 0)
+    return refusal::bits("mlx5_ib_create_wq.comp_mask", d.comp_mask, MLX5_IB_CREATE_WQ_STRIDING_RQ,
+                         EOPNOTSUPP);
   if (d.comp_mask == 0) return 0;
-  if (!p.striding_rq) return -EOPNOTSUPP;
+  if (!p.striding_rq) return refusal::lacks("MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ");
   const uint32_t bytes = d.single_stride_log_num_of_bytes, count = d.single_wqe_log_num_of_strides;
-  if (bytes < stride::least_log_bytes || bytes > stride::most_log_bytes) return -EINVAL;
-  return count < stride::least_log_count || count > stride::most_log_count ? -EINVAL : 0;
+  if (bytes < stride::least_log_bytes || bytes > stride::most_log_bytes)
+    return refusal::range("single_stride_log_num_of_bytes", bytes, stride::least_log_bytes,
+                          stride::most_log_bytes);
+  return count < stride::least_log_count || count > stride::most_log_count
+             ? refusal::range("single_wqe_log_num_of_strides", count, stride::least_log_count,
+                              stride::most_log_count)
+             : 0;
 }
 
 int read_driver_part(const Profile& p, const ib_uverbs_ex_create_wq& cmd, const Request& r,
                      mlx5_ib_create_wq& d) {
   if (r.driver_out.bytes() != 0 && r.driver_out.bytes() < sizeof(mlx5_ib_create_wq_resp))
-    return -EINVAL;
-  if (cmd.wq_type != IB_UVERBS_WQT_RQ) return -EINVAL;
+    return refusal::bytes("mlx5_ib_create_wq_resp", r.driver_out.bytes(),
+                          sizeof(mlx5_ib_create_wq_resp));
+  if (cmd.wq_type != IB_UVERBS_WQT_RQ)
+    return refusal::equal("wq_type", cmd.wq_type, IB_UVERBS_WQT_RQ);
   if (r.driver_in.bytes() < offsetof(mlx5_ib_create_wq, single_wqe_log_num_of_strides))
-    return -EINVAL;
+    return refusal::bytes("mlx5_ib_create_wq", r.driver_in.bytes(),
+                          offsetof(mlx5_ib_create_wq, single_wqe_log_num_of_strides));
   if (int err = r.driver_in.read_whole(d); err != 0) return err;
   if (int err = check_strides(p, d); err != 0) return err;
-  if (cmd.max_wr > p.max_qp_wr || d.rq_wqe_count == 0) return -EINVAL;
+  if (cmd.max_wr > p.max_qp_wr) return refusal::most("max_wr", cmd.max_wr, p.max_qp_wr);
+  if (d.rq_wqe_count == 0) return refusal::least("rq_wqe_count", 0, 1);
   // What a shift of 32 bits may lose, mlx5_ib refuses too (set_user_rq_size()).
   if (d.rq_wqe_shift > 31 || uint64_t{d.rq_wqe_count} << d.rq_wqe_shift > UINT32_MAX)
-    return -EINVAL;
+    return refusal::most("rq_wqe_count of WQEs with rq_wqe_shift", d.rq_wqe_count,
+                         d.rq_wqe_shift > 31 ? 0 : UINT32_MAX >> d.rq_wqe_shift);
   return 0;
 }
 
@@ -52,7 +65,8 @@ int check_flags(uint32_t flags, const Profile& p) {
   uint32_t refused = IB_UVERBS_WQ_FLAGS_DELAY_DROP | IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
   if (!p.vlan_stripping) refused |= IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
   if (!p.scatter_fcs) refused |= IB_UVERBS_WQ_FLAGS_SCATTER_FCS;
-  return (flags & refused) != 0 ? -EOPNOTSUPP : 0;
+  return (flags & refused) != 0 ? refusal::bits("create_flags", flags, ~refused & 0xf, EOPNOTSUPP)
+                                : 0;
 }
 
 RqSpec spec_of(const ib_uverbs_ex_create_wq& cmd, const mlx5_ib_create_wq& d) {
@@ -82,7 +96,7 @@ int make(Context& context, const RqSpec& spec, uint64_t bytes, WqObject& wq) {
   Result<uint32_t> rqn = hca::create_rq(context.hca, spec, &context);
   if (!rqn) {
     if (async != nullptr) async->let_go();
-    return -rqn.error().code;
+    return refusal::of(rqn.error());
   }
   wq.rqn = *rqn;
   wq.async = async;
@@ -93,16 +107,23 @@ int make(Context& context, const RqSpec& spec, uint64_t bytes, WqObject& wq) {
 int read_change(const Request& r, ib_uverbs_ex_modify_wq& cmd) {
   if (int err = r.in.read_whole(cmd); err != 0) return err;
   if (cmd.attr_mask == 0 || cmd.attr_mask > (mask_state | mask_cur_state | mask_flags))
-    return -EINVAL;
-  if ((cmd.attr_mask & mask_cur_state) != 0 && cmd.curr_wq_state > last_wq_state) return -EINVAL;
-  return (cmd.attr_mask & mask_state) != 0 && cmd.wq_state > last_wq_state ? -EINVAL : 0;
+    return refusal::bits("attr_mask (one at least)", cmd.attr_mask,
+                         mask_state | mask_cur_state | mask_flags);
+  if ((cmd.attr_mask & mask_cur_state) != 0 && cmd.curr_wq_state > last_wq_state)
+    return refusal::most("curr_wq_state", cmd.curr_wq_state, last_wq_state);
+  return (cmd.attr_mask & mask_state) != 0 && cmd.wq_state > last_wq_state
+             ? refusal::most("wq_state", cmd.wq_state, last_wq_state)
+             : 0;
 }
 
 int read_modify_driver_part(const Request& r) {
   mlx5_ib_modify_wq d;
-  if (r.driver_in.bytes() < sizeof d) return -EINVAL;
+  if (r.driver_in.bytes() < sizeof d)
+    return refusal::bytes("mlx5_ib_modify_wq", r.driver_in.bytes(), sizeof d);
   if (int err = r.driver_in.read_whole(d); err != 0) return err;
-  return d.comp_mask != 0 || d.reserved != 0 ? -EOPNOTSUPP : 0;
+  return d.comp_mask != 0 || d.reserved != 0
+             ? refusal::bits("mlx5_ib_modify_wq.comp_mask", d.comp_mask, 0, EOPNOTSUPP)
+             : 0;
 }
 
 // Tag stripping can be changed at any time, padding never.
@@ -111,8 +132,11 @@ int take_flags(const ib_uverbs_ex_modify_wq& cmd, const Profile& p, RqChange& ch
   constexpr uint32_t strips = IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
   change.sets_strip_vlan = (cmd.flags_mask & strips) != 0;
   change.strip_vlan = (cmd.flags & strips) != 0;
-  if (change.sets_strip_vlan && !p.vlan_stripping) return -EOPNOTSUPP;
-  return (cmd.flags_mask & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) != 0 ? -EOPNOTSUPP : 0;
+  if (change.sets_strip_vlan && !p.vlan_stripping)
+    return refusal::lacks("IBV_WQ_FLAGS_CVLAN_STRIPPING");
+  return (cmd.flags_mask & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) != 0
+             ? refusal::bits("flags_mask", cmd.flags_mask, strips, EOPNOTSUPP)
+             : 0;
 }
 
 }  // namespace
@@ -128,13 +152,14 @@ int WqObject::release(Context& context) {
 
 int cmd_create_wq(Context& context, const Request& r) {
   const Profile& p = context.hca.config.profile;
-  if (!p.raw_packet) return -EOPNOTSUPP;
+  if (!p.raw_packet) return refusal::lacks("a queue or rule of raw packets");
   ib_uverbs_ex_create_wq cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  if (cmd.comp_mask != 0) return -EOPNOTSUPP;
+  if (cmd.comp_mask != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0, EOPNOTSUPP);
   auto* pd = context.find<PdObject>(cmd.pd_handle);
   auto* cq = context.find<CqObject>(cmd.cq_handle);
-  if (pd == nullptr || cq == nullptr) return -EINVAL;
+  if (pd == nullptr) return refusal::absent("pd", cmd.pd_handle);
+  if (cq == nullptr) return refusal::absent("cq", cmd.cq_handle);
   mlx5_ib_create_wq d;
   if (int err = read_driver_part(p, cmd, r, d); err != 0) return err;
   auto made = std::make_unique<WqObject>();
@@ -159,7 +184,7 @@ int cmd_modify_wq(Context& context, const Request& r) {
   ib_uverbs_ex_modify_wq cmd;
   if (int err = read_change(r, cmd); err != 0) return err;
   auto* wq = context.find<WqObject>(cmd.wq_handle);
-  if (wq == nullptr) return -EINVAL;
+  if (wq == nullptr) return refusal::absent("wq_handle", cmd.wq_handle);
   if (int err = read_modify_driver_part(r); err != 0) return err;
   RqChange change;
   const bool says_from = (cmd.attr_mask & mask_cur_state) != 0;
@@ -174,11 +199,12 @@ int cmd_modify_wq(Context& context, const Request& r) {
 int cmd_destroy_wq(Context& context, const Request& r) {
   ib_uverbs_ex_destroy_wq cmd;
   if (int err = r.in.read_whole(cmd); err != 0) return err;
-  if (cmd.comp_mask != 0) return -EOPNOTSUPP;
-  if (context.object(cmd.wq_handle) == nullptr) return -ENOENT;
+  if (cmd.comp_mask != 0) return refusal::bits("comp_mask", cmd.comp_mask, 0, EOPNOTSUPP);
+  if (context.object(cmd.wq_handle) == nullptr)
+    return refusal::absent("wq_handle", cmd.wq_handle, ENOENT);
   auto* wq = context.find<WqObject>(cmd.wq_handle);
-  if (wq == nullptr) return -EINVAL;
-  if (wq->users != 0) return -EBUSY;
+  if (wq == nullptr) return refusal::absent("wq_handle", cmd.wq_handle);
+  if (wq->users != 0) return refusal::busy("the receive queue", wq->users);
   if (wq->async != nullptr)
     wq->async_posted -= wq->async->withdraw_posted(wq->user_handle, event_wq_fatal, event_wq_fatal);
   const ib_uverbs_ex_destroy_wq_resp resp{0, sizeof resp, wq->async_posted, 0};

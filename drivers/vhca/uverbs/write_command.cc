@@ -11,8 +11,11 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "vhca/core/refusal.hh"
+#include "vhca/hca/verb_refusals.hh"
 #include "vhca/memory/dma.hh"
 #include "vhca/uverbs/bundle.hh"
+#include "vhca/uverbs/verb_names.hh"
 
 namespace kilim::vhca::uverbs {
 
@@ -69,9 +72,10 @@ constexpr WriteCommand commands[] = {
 // clang-format on
 
 int lookup(uint32_t command, const WriteCommand*& found) {
-  if ((command & ~(ex | IB_USER_VERBS_CMD_COMMAND_MASK)) != 0) return -EINVAL;
+  if ((command & ~(ex | IB_USER_VERBS_CMD_COMMAND_MASK)) != 0)
+    return refusal::absent("the command", command);
   found = find_write_command(command);
-  return found != nullptr ? 0 : -EOPNOTSUPP;
+  return found != nullptr ? 0 : refusal::absent("the command", command, EOPNOTSUPP);
 }
 
 // What the adapter is, is known to a child after fork too.
@@ -79,17 +83,27 @@ bool answers(const Context& context, const WriteCommand& c) {
   return !context.disowned || c.run == cmd_query_device || c.run == cmd_query_device_ex;
 }
 
+// ENOSPC, also where rdma-core finds out what there is.
+int too_short(bool in_fits, std::size_t has, const WriteCommand& c) {
+  if (has == 0) return -ENOSPC;  // it asks only whether there is INVOKE_WRITE
+  return refusal::bytes(in_fits ? "the room for the answer" : "the command", has,
+                        in_fits ? c.out_bytes : c.in_bytes, ENOSPC);
+}
+
 int run(Context& context, const WriteCommand& c, const Request& r) {
   if (!answers(context, c)) return -EIO;
-  if (r.in.bytes() < c.in_bytes || r.out.bytes() < c.out_bytes) return -ENOSPC;
-  if (!context.opened && c.run != cmd_get_context) return -EINVAL;
+  const bool in_fits = r.in.bytes() >= c.in_bytes;
+  if (!in_fits || r.out.bytes() < c.out_bytes)
+    return too_short(in_fits, in_fits ? r.out.bytes() : r.in.bytes(), c);
+  if (!context.opened && c.run != cmd_get_context)
+    return refusal::text(EINVAL, "this file has no context yet");
   if (int err = context.refusal(c.when_dead); err != 0) return err;
   return c.run(context, r);
 }
 
 int invoke_write(Context& context, Bundle& b) {
   uint64_t command = b.value(UVERBS_ATTR_WRITE_CMD);
-  if (command > UINT32_MAX) return -EINVAL;
+  if (command > UINT32_MAX) return refusal::absent("the command", command);
   const WriteCommand* c = nullptr;
   if (int err = lookup(static_cast<uint32_t>(command), c); err != 0) return err;
   Request r = b.driver_part();
@@ -127,13 +141,16 @@ struct Parts {
 
 int cut_plain(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, std::size_t count,
               Parts& p) {
-  if (h.in_words * 4u != count) return -EINVAL;
-  if (count < c.in_bytes + sizeof h || h.out_words * 4u < c.out_bytes) return -ENOSPC;
+  if (h.in_words * 4u != count)
+    return refusal::equal("in_words, in bytes,", h.in_words * 4u, count);
+  const bool in_fits = count >= c.in_bytes + sizeof h;
+  if (!in_fits || h.out_words * 4u < c.out_bytes)
+    return too_short(in_fits, in_fits ? h.out_words * 4u : count - sizeof h, c);
   p.in_at = buffer.value() + sizeof h;
   p.in_bytes = static_cast<uint32_t>(count - sizeof h);
   p.out_bytes = h.out_words * 4u;
   // Commands with an answer begin with its address.
-  if (c.out_bytes != 0 && !memory::dma::load(Va{p.in_at}, p.out_at)) return -EFAULT;
+  if (c.out_bytes != 0 && !memory::dma::load(Va{p.in_at}, p.out_at)) return refusal::fault(p.in_at);
   if (c.has_driver_part) {
     p.driver_in_bytes = p.in_bytes - c.in_bytes;
     p.in_bytes = c.in_bytes;
@@ -147,14 +164,16 @@ int cut_extended(const WriteCommand& c, const ib_uverbs_cmd_hdr& h, Va buffer, s
                  Parts& p) {
   ib_uverbs_ex_cmd_hdr x;
   constexpr std::size_t headers = sizeof h + sizeof x;
-  if (count < headers) return -EINVAL;
-  if (!memory::dma::copy_in(&x, Va{buffer.value() + sizeof h}, sizeof x)) return -EFAULT;
+  if (count < headers) return refusal::bytes("the command", count, headers);
+  if (!memory::dma::copy_in(&x, Va{buffer.value() + sizeof h}, sizeof x))
+    return refusal::fault(buffer.value());
   if ((h.in_words + x.provider_in_words) * 8u != count - headers || x.cmd_hdr_reserved != 0)
-    return -EINVAL;
-  if (h.in_words * 8u < c.in_bytes) return -ENOSPC;
+    return refusal::equal("in_words and provider_in_words, in bytes,",
+                          (h.in_words + x.provider_in_words) * 8u, count - headers);
+  if (h.in_words * 8u < c.in_bytes) return too_short(false, h.in_words * 8u, c);
   bool wants_answer = h.out_words != 0 || x.provider_out_words != 0;
-  if (wants_answer != (x.response != 0)) return -EINVAL;
-  if (wants_answer && h.out_words * 8u < c.out_bytes) return -ENOSPC;
+  if (wants_answer != (x.response != 0)) return refusal::clash("response", x.response, h.out_words);
+  if (wants_answer && h.out_words * 8u < c.out_bytes) return too_short(true, h.out_words * 8u, c);
   p = {buffer.value() + headers, h.in_words * 8u,          x.response,
        h.out_words * 8u,         x.provider_in_words * 8u, x.provider_out_words * 8u};
   return 0;
@@ -174,14 +193,17 @@ const WriteCommand* find_write_command(uint32_t command) {
 
 ssize_t run_write(Context& context, Va buffer, std::size_t count) {
   ib_uverbs_cmd_hdr h;
-  if (count < sizeof h) return -EINVAL;
-  if (!memory::dma::copy_in(&h, buffer, sizeof h)) return -EFAULT;
+  refusal::forget();
+  if (count < sizeof h) return refusal::bytes("the command", count, sizeof h);
+  if (!memory::dma::copy_in(&h, buffer, sizeof h)) return refusal::fault(buffer.value());
   const WriteCommand* c = nullptr;
-  if (int err = lookup(h.command, c); err != 0) return err;
+  int err = lookup(h.command, c);
   Parts p{};
   bool extended = (h.command & ex) != 0;
-  int err = extended ? cut_extended(*c, h, buffer, count, p) : cut_plain(*c, h, buffer, count, p);
+  if (err == 0)
+    err = extended ? cut_extended(*c, h, buffer, count, p) : cut_plain(*c, h, buffer, count, p);
   if (err == 0) err = run(context, *c, p.request());
+  if (err != 0) hca::tell_refusal(context.hca, verb_name(h.command), err);
   return err != 0 ? err : static_cast<ssize_t>(count);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/uverbs/client_buffer.hh"
 #include "vhca/uverbs/context.hh"
 
@@ -74,8 +75,8 @@ int cmd_destroy_flow(Context&, const Request&);
 template <typename T>
 int destroy_handle(Context& context, uint32_t handle) {
   Object* o = context.object(handle);
-  if (o == nullptr) return -ENOENT;
-  return o->kind == T::kind_of ? context.destroy(*o) : -EINVAL;
+  if (o == nullptr) return refusal::absent("handle", handle, ENOENT);
+  return o->kind == T::kind_of ? context.destroy(*o) : refusal::absent("handle", handle);
 }
 
 }  // namespace kilim::vhca::uverbs

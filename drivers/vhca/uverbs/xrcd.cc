@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "vhca/core/refusal.hh"
 #include "vhca/hca/objects.hh"
 #include "vhca/hca/ports.hh"
 #include "vhca/uverbs/write_command.hh"
@@ -26,11 +27,12 @@ int cmd_open_xrcd(Context& context, const Request& r) {
   XrcdSpec spec;
   if (cmd.fd != no_file) {
     struct stat st {};
-    if (syscall(SYS_fstat, static_cast<int>(cmd.fd), &st) != 0) return -EBADF;
+    if (syscall(SYS_fstat, static_cast<int>(cmd.fd), &st) != 0)
+      return refusal::descriptor("fd, the file of the domain,", cmd.fd);
     spec = {true, st.st_dev, st.st_ino, (cmd.oflags & O_CREAT) != 0, (cmd.oflags & O_EXCL) != 0};
   }
   Result<uint32_t> xrcd = hca::open_xrcd(context.hca, spec);
-  if (!xrcd) return -xrcd.error().code;
+  if (!xrcd) return refusal::of(xrcd.error());
   auto made = std::make_unique<XrcdObject>();
   made->xrcd = *xrcd;
   XrcdObject& object = *made;
@@ -48,7 +50,7 @@ int cmd_attach_mcast(Context& context, const Request& r) {
   ib_uverbs_attach_mcast cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* qp = context.find<QpObject>(cmd.qp_handle);
-  if (qp == nullptr) return -EINVAL;
+  if (qp == nullptr) return refusal::absent("qp_handle", cmd.qp_handle);
   Gid gid;
   std::memcpy(gid.data(), cmd.gid, gid.size());
   return hca::join_group(context.hca, qp->qpn, gid);
@@ -58,7 +60,7 @@ int cmd_detach_mcast(Context& context, const Request& r) {
   ib_uverbs_detach_mcast cmd;
   if (int err = r.in.read(&cmd, sizeof cmd); err != 0) return err;
   const auto* qp = context.find<QpObject>(cmd.qp_handle);
-  if (qp == nullptr) return -EINVAL;
+  if (qp == nullptr) return refusal::absent("qp_handle", cmd.qp_handle);
   Gid gid;
   std::memcpy(gid.data(), cmd.gid, gid.size());
   return hca::leave_group(context.hca, qp->qpn, gid);
