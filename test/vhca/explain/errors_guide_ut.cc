@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // doc/guides/errors.md: each of its mistakes is made through unmodified libibverbs and libmlx5, and
 // the device says what the page shows, but for the numbers.
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -10,43 +9,17 @@
 
 #include "../verbs/fabric_fixture.hh"
 #include "explain_fixture.hh"
+#include "guide_fixture.hh"
 #include "ut.hh"
 
 namespace errors_guide_ut {
 namespace {
 
 using namespace kilim::test;
+using kilim::vhca::test::read_guide;
 using kilim::vhca::test::says;
 using kilim::vhca::test::stderr_of;
-
-std::string read_guide() {
-  std::string text;
-  if (FILE* file = std::fopen(KILIM_ERRORS_GUIDE, "r")) {
-    char part[4096];
-    for (std::size_t n = 0; (n = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, n);
-    std::fclose(file);
-  }
-  return text;
-}
-
-// Each number, hex or decimal, becomes '#', and white space one blank.
-std::string without_numbers(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i++) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool begins = std::isdigit(c) != 0 && (i == 0 || std::isalnum(text[i - 1]) == 0);
-    if (begins) {
-      out += '#';
-      while (i + 1 < text.size() && std::isalnum(static_cast<unsigned char>(text[i + 1])) != 0) i++;
-    } else if (std::isspace(c) == 0) {
-      out += text[i];
-    } else if (!out.empty() && out.back() != ' ') {
-      out += ' ';
-    }
-  }
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  return out;
-}
+using kilim::vhca::test::without_numbers;
 
 // What stands between the first fences behind the heading "## N. ".
 std::string sentence_of(const std::string& guide, int number) {

@@ -5,9 +5,14 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <string>
 
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ut.hh"
@@ -95,6 +100,25 @@ std::string stderr_of(F f) {
   ::close(file);
   text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   return text;
+}
+
+// Runs f() as a process that may lock no memory.
+inline int without_locked_memory(const std::function<int()>& f) {
+  ::unsetenv("KILIM_VHCA_MEMLOCK");
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct had[_LINUX_CAPABILITY_U32S_3]{};
+  EQUAL(::syscall(SYS_capget, &head, had), 0);
+  __user_cap_data_struct less[_LINUX_CAPABILITY_U32S_3] = {had[0], had[1]};
+  less[0].effective &= ~(1u << CAP_IPC_LOCK);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const rlimit none{0, limit.rlim_max};
+  EQUAL(::syscall(SYS_capset, &head, less), 0);
+  ::setrlimit(RLIMIT_MEMLOCK, &none);
+  const int error = f();
+  ::setrlimit(RLIMIT_MEMLOCK, &limit);
+  EQUAL(::syscall(SYS_capset, &head, had), 0);
+  return error;
 }
 
 inline std::size_t lines_of(const std::string& text) {

@@ -13,10 +13,7 @@
 #include <vector>
 
 #include <infiniband/verbs.h>
-#include <linux/capability.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "explain_fixture.hh"
@@ -203,25 +200,6 @@ ibv_flow_spec_action_tag tag_spec(uint32_t tag) {
   return {IBV_FLOW_SPEC_ACTION_TAG, sizeof(ibv_flow_spec_action_tag), tag};
 }
 
-// Runs f() as a process that may lock no memory.
-int without_locked_memory(const std::function<int()>& f) {
-  ::unsetenv("KILIM_VHCA_MEMLOCK");
-  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct had[_LINUX_CAPABILITY_U32S_3]{};
-  EQUAL(::syscall(SYS_capget, &head, had), 0);
-  __user_cap_data_struct less[_LINUX_CAPABILITY_U32S_3] = {had[0], had[1]};
-  less[0].effective &= ~(1u << CAP_IPC_LOCK);
-  rlimit limit{};
-  ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  const rlimit none{0, limit.rlim_max};
-  EQUAL(::syscall(SYS_capset, &head, less), 0);
-  ::setrlimit(RLIMIT_MEMLOCK, &none);
-  const int error = f();
-  ::setrlimit(RLIMIT_MEMLOCK, &limit);
-  EQUAL(::syscall(SYS_capset, &head, had), 0);
-  return error;
-}
-
 // A limit of the device's while f() runs.
 template <auto limit, typename T>
 int with_limit(T value, const std::function<int()>& f) {
@@ -284,7 +262,7 @@ const Row rows[] = {
     {mr_wraps, EINVAL, [](Bench& b) { return b.reg(reinterpret_cast<void*>(~uint64_t{0} - 4095), 8192, 0); }, numbers(~uint64_t{0} - 4095, 8192)},
     {mr_iova, EINVAL, [](Bench& b) { errno = 0; return null_errno(ibv_reg_mr_iova(b.pd, b.memory, 64, b.at() + 1, 0)); }, [](Bench& b) { return Numbers{b.at() + 1, b.at()}; }},
     {mr_unmapped, EFAULT, [](Bench& b) { ::mprotect(b.memory, 8192, PROT_NONE); const int error = b.reg(b.memory, 4096, IBV_ACCESS_LOCAL_WRITE); ::mprotect(b.memory, 8192, PROT_READ | PROT_WRITE); return error; }, [](Bench& b) { return Numbers{b.at(), 4096}; }},
-    {mr_locked, EPERM, [](Bench& b) { return without_locked_memory([&] { return b.reg(b.memory, 4096, 0); }); }, numbers(4096, 0)},
+    {mr_locked, EPERM, [](Bench& b) { return kilim::vhca::test::without_locked_memory([&] { return b.reg(b.memory, 4096, 0); }); }, numbers(4096, 0)},
     {flow_flags, EOPNOTSUPP, [](Bench& b) { return make_rule(b.raw, [](ibv_flow_attr& a) { a.flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP; }, eth_spec()); }, numbers(2, 0)},
     {flow_priority, ENOSPC, [](Bench& b) { return make_rule(b.raw, [](ibv_flow_attr& a) { a.priority = 16; }, eth_spec()); }, numbers(16, 15)},
     {flow_specs, EINVAL, [](Bench& b) { const auto t = tag_spec(1); return make_rule(b.raw, {}, t, t, t, t, t, t, t, t, t, t, t); }, numbers(11, 10)},
