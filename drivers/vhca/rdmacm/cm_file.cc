@@ -54,7 +54,15 @@ const char* name_of(uint32_t command) noexcept {
       "rdma_get_cm_event",   "rdma_get_option",      "rdma_set_option",    "rdma_notify",
       "rdma_join_multicast", "rdma_leave_multicast", "rdma_migrate_id",    "rdma_query_addr",
       "rdma_bind_addr",      "rdma_resolve_addr",    "rdma_join_multicast"};
-  return command < std::size(names) ? names[command] : "rdma_write_cm_event";
+  return command < std::size(names)      ? names[command]
+         : command == write_event_number ? "rdma_write_cm_event"
+                                         : "a command of rdma_cm";
+}
+
+// All locks held. The newest adapter tells what none is named by.
+void tell(uint32_t command, int error) noexcept {
+  if (error != 0 && first_adapter() != nullptr)
+    hca::tell_refusal(first_adapter()->hca, name_of(command), error);
 }
 
 // Whether a command may leave more behind than it found.
@@ -69,8 +77,7 @@ int run(File& file, const Header& h) {
   Call call{*state, file, h.at, h.hdr.in, h.hdr.out};
   refusal::forget();
   const int error = command_of(h.hdr.cmd)(call);
-  if (error != 0 && first_adapter() != nullptr)
-    hca::tell_refusal(first_adapter()->hca, name_of(h.hdr.cmd), error);
+  tell(h.hdr.cmd, error);
   settle(file);
   return error;
 }
@@ -125,7 +132,12 @@ ssize_t CmFile::write(const void* buffer, std::size_t count, const Finder& finde
   const memory_reserve::Scope scope;
   Header h;
   if (file_->disowned) return -EIO;
-  if (int error = read_header(buffer, count, h); error != 0) return error;
+  refusal::forget();
+  if (int error = read_header(buffer, count, h); error != 0) {
+    Locked state;
+    tell(command_count, error);
+    return error;
+  }
   if (!memory_reserve::fill() && makes(h.hdr.cmd)) return refusal::full("this process's memory");
   int error = 0;
   if (h.hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID) {

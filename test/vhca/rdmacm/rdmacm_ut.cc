@@ -290,9 +290,30 @@ void a_client_posts_events_to_its_ids() {
   EQUAL(reported, 2);
 }
 
+// The newest adapter has in its journal what the connection manager refuses.
+uint64_t refusals_told() {
+  (void)adapter(true);
+  return rdmacm::first_adapter()->hca.config.journal->count(Journal::Kind::refused);
+}
+
+void a_refusal_is_told_once() {
+  Channel c;
+  const uint64_t before = refusals_told();
+  EQUAL(c.bind(c.make(), ip("10.9.0.2")), -EADDRNOTAVAIL);
+  EQUAL(refusals_told(), before + 1);
+  EQUAL(c.resolve(c.make(), ip("172.16.0.1", 7003)), -ENETUNREACH);
+  EQUAL(refusals_told(), before + 2);
+  EQUAL(c.bind(c.make(), ip("127.0.0.1")), 0);
+  EQUAL(refusals_told(), before + 2);
+  const rdma_ucm_cmd_hdr unknown{10'000, 0, 0};
+  EQUAL(c.raw(&unknown, sizeof unknown), -EINVAL);
+  EQUAL(refusals_told(), before + 3);
+}
+
 constexpr kilim::test::Case cases[] = {
     {"ids are the lowest that are free", ids_are_the_lowest_that_are_free},
     {"an address is an adapter's, or any", an_address_is_an_adapters_or_any},
+    {"a refusal is told once", a_refusal_is_told_once},
     {"a loopback address of nobody is any", a_loopback_address_of_nobody_is_any},
     {"an InfiniBand address names a port space", an_infiniband_address_names_a_port_space},
     {"a port is one id's", a_port_is_one_ids},
