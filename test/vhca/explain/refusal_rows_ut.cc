@@ -31,7 +31,7 @@
 #include "vhca/uverbs/device_file.hh"
 #include "vhca/uverbs/verb_names.hh"
 
-namespace refusals_ut {
+namespace refusal_rows_ut {
 namespace {
 
 using namespace kilim::vhca;
@@ -326,6 +326,6 @@ const Case cases[] = {
 };
 
 }  // namespace
-}  // namespace refusals_ut
+}  // namespace refusal_rows_ut
 
-KILIM_TEST_SUITE(refusals, refusals_ut::cases)
+KILIM_TEST_SUITE(refusal_rows, refusal_rows_ut::cases)
