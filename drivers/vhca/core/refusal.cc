@@ -16,7 +16,7 @@ constexpr Row table[] = {
     {Why::equal, " is {0}, it must be {1} here"},
     {Why::bits, " is {0}, and only these bits may be set in it here: {1}"},
     {Why::state, " is {0d}, which is not reached from state {1d}, where it is"},
-    {Why::absent, " is {0}, and no such object of this process has that number: destroyed already, or made by another context?"},
+    {Why::absent, " is {0}, which names nothing that is there: destroyed already, made by another context, or unknown to the device?"},
     {Why::descriptor, " is descriptor {0d}, which is no file of the kind that it must be"},
     {Why::clash, " ({0}) goes not together with what else was asked for ({1})"},
     {Why::lacks, " is asked for, and the device has none in this profile: leave it out, or take a profile that has it"},

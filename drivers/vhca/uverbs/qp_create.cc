@@ -22,6 +22,9 @@ namespace kilim::vhca::uverbs {
 namespace {
 
 constexpr uint32_t no_bfreg = 1u << 31;
+constexpr const char* other_parts =
+    "of pd, send_cq, recv_cq, srq and xrcd one is missing, or is there and does not belong to this "
+    "qp_type";
 
 // Of a queue pair that the driver alone knows: its flags name one of two.
 int dynamic_type(uint32_t flags, QpType& type) {
@@ -33,7 +36,8 @@ int dynamic_type(uint32_t flags, QpType& type) {
       type = QpType::dct;
       return 0;
     default:
-      return refusal::absent("qp_type IBV_QPT_DRIVER without a DC type: flags", flags);
+      return refusal::text(EINVAL,
+                           "qp_type IBV_QPT_DRIVER is a DC initiator or a target: one flag");
   }
 }
 
@@ -173,9 +177,7 @@ int read_driver_part(hca::Hca& h, const QpRequest& q, const InBuffer& in, QpType
   const bool whole = in.bytes() >= offsetof(mlx5_ib_create_qp, sq_buf_addr);
   if (int err = whole ? in.read(cmd) : 0; err != 0) return err;
   if (int err = type_of(q.type, p, cmd.flags, type); err != 0) return err;
-  if (!has_its_parts(q, type))
-    return refusal::absent(
-        "one of pd, send_cq, recv_cq, srq and xrcd as this qp_type wants them: qp_type", q.type);
+  if (!has_its_parts(q, type)) return refusal::text(EINVAL, other_parts);
   if (!whole)
     return refusal::bytes("mlx5_ib_create_qp", in.bytes(),
                           offsetof(mlx5_ib_create_qp, sq_buf_addr));
