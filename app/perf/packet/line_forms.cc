@@ -38,7 +38,7 @@ struct FormForwarder {
   std::array<pool::Handle, 2 * round_requests> packets{};
 
   static burst::RxBurst receive_of() {
-    if (F == RxForm::compressed) return burst::select_compressed_rx(C).burst;
+    if (F == RxForm::compressed) return burst::select_compressed_rx(C, burst::Simd::base).burst;
     if (F == RxForm::strided) return burst::select_strided_rx(C).burst;
     return chained ? burst::select_rx_chain(C).burst : burst::select_rx(C, burst::Simd::base).burst;
   }

@@ -27,44 +27,74 @@ struct Arrival {
   bool hash_known = true;  // to the reader
 };
 
-// Writes completions alone or as blocks of random lengths, as a card does (see
-// test/vhca/ethernet/compression.cc, which holds the device to the same), and compares.
+// Writes completions alone or as blocks, as a card does (see test/vhca/ethernet/compression.cc,
+// which holds the device to the same), and compares.
 class Compressed {
  public:
-  Compressed(const RxVariant& v, bool hash) : burst_(v.burst), config_(v.config), hash_(hash) {
+  Compressed(const RxVariant& v, bool hash, uint32_t cqe_bytes)
+      : burst_(v.burst), config_(v.config), hash_(hash) {
+    b_.rx_memory.cq.entry_bytes = cqe_bytes;
+    b_.rx->cq = queue::Cq(b_.rx_memory.cq.geometry());
     b_.rx->mini_hash = hash;
+    b_.rx->refill_at = 1;
     rx_refill(*b_.rx);
   }
+  // Blocks of random lengths, and a burst of a random one.
   void round() {
     for (uint32_t n = below(5); n > 0; n--) {
-      const uint32_t room = test::CqMemory::count - (made_ - read());
-      const uint32_t posted = b_.rx->rq.posted() - static_cast<uint32_t>(due_.size());
-      const uint32_t most = std::min({room, posted, 30u});
+      const uint32_t most = std::min(can_come(), 30u);
       if (most == 0) break;
       if (below(3) != 0 && most > 1)
         block(2 + below(most - 1));
       else
         single();
     }
-    std::array<Handle, 27> out;
-    const uint32_t n = burst_(*b_.rx, std::span(out).first(1 + below(26)));
+    receive(1 + below(26));
+  }
+  // A block of each length that the ring has room for in turn, now and then behind a single one,
+  // and a burst of `want`.
+  void round_of(uint32_t want) {
+    if (due_.empty() && below(3) == 0) single();
+    const uint32_t next = 2 + blocks_ % (test::RxMemory::wqes - 1);
+    if (can_come() >= next) block(next);
+    receive(want);
+  }
+  void finish() {
+    while (!due_.empty()) receive(1 + below(26));
+    EQUAL(b_.outstanding(), b_.rx->rq.posted());
+    EQUAL(b_.rx->counters.packets.read(), packets_);
+    EQUAL(b_.rx->counters.bytes.read(), bytes_);
+    EQUAL(read(), made_);
+    // What the device did not write since was marked.
+    for (uint32_t i = 0; i < test::CqMemory::count; i++)
+      CU_ASSERT_TRUE(slot(i).op_own >= prm::cqe::invalid_op_own);
+  }
+  [[nodiscard]] uint32_t blocks() const { return blocks_; }
+  [[nodiscard]] uint32_t longest() const { return longest_; }
+
+ private:
+  static constexpr Handle untouched{0xdead, 0xbeef, 0xfff8};
+
+  void receive(uint32_t want) {
+    std::array<Handle, 40> out;
+    out.fill(untouched);
+    const uint32_t n = burst_(*b_.rx, std::span(out).first(want));
+    for (uint32_t i = want; i < out.size(); i++) CU_ASSERT_TRUE_FATAL(out[i] == untouched);
     for (uint32_t i = 0; i < n; i++) compare(out[i]);
     while (!due_.empty() && is_error(due_.front())) due_.pop_front();
   }
-  void finish() {
-    while (!due_.empty()) round();
-    EQUAL(b_.outstanding(), b_.rx->rq.posted());
-    EQUAL(b_.rx->counters.packets.read(), packets_);
-    EQUAL(read(), made_);
-    CU_ASSERT_TRUE(blocks_ > 100);
-    CU_ASSERT_TRUE(longest_ > 20);
+  // Packets for which there are entries and receives.
+  uint32_t can_come() {
+    const uint32_t room = test::CqMemory::count - (made_ - read());
+    return std::min(room, b_.rx->rq.posted() - static_cast<uint32_t>(due_.size()));
   }
-
- private:
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
   uint32_t read() { return b_.rx_memory.cq.record.host(); }
   static bool is_error(const Arrival& a) { return queue::Cq::is_error(a.cqe.op_own); }
-  prm::Cqe& slot(uint32_t i) { return b_.rx_memory.cq.cqes[i % test::CqMemory::count]; }
+  prm::Cqe& slot(uint32_t i) {
+    const uint32_t halves = b_.rx_memory.cq.entry_bytes / 64;
+    return b_.rx_memory.cq.cqes[(i % test::CqMemory::count + 1) * halves - 1];
+  }
   [[nodiscard]] bool owner(uint32_t i) const { return (i / test::CqMemory::count & 1) != 0; }
 
   Arrival next(const prm::Cqe& like) {
@@ -97,7 +127,8 @@ class Compressed {
   }
   void block(uint32_t count) {
     const prm::Cqe like = title();
-    std::vector<std::array<be32, 2>> minis((count + 7) / 8 * 8);
+    // Behind the last one lies what lay there before.
+    std::vector<std::array<be32, 2>> minis((count + 7) / 8 * 8, {be32{0x5a5a5a5a}, be32{1999}});
     for (uint32_t i = 0; i < count; i++) {
       Arrival a = next(like);
       const uint32_t sum = uint32_t{a.cqe.checksum.host()} << 16;
@@ -137,6 +168,7 @@ class Compressed {
       CU_ASSERT_TRUE_FATAL(std::memcmp(&side, &wanted, sizeof side) == 0);
     }
     packets_++;
+    bytes_ += h.length;
     b_.cache->free_one(h);
   }
 
@@ -147,17 +179,38 @@ class Compressed {
   std::mt19937_64 random_{11};
   std::deque<Arrival> due_;
   uint32_t wqe_ = 0, made_ = 0, blocks_ = 0, longest_ = 0;
-  uint64_t packets_ = 0;
+  uint64_t packets_ = 0, bytes_ = 0;
 };
 
 void compressed_as_one_by_one() {
   CU_ASSERT_TRUE_FATAL(test::start_eal());
-  EQUAL(test::compiled().compressed.size(), 10u);
+  uint32_t visited = 0;
   for (const RxVariant& v : test::compiled().compressed) {
+    if (v.needs > widest_simd()) continue;
+    visited++;
     for (const bool hash : {true, false}) {
-      Compressed c(v, hash);
-      for (int i = 0; i < 400; i++) c.round();
+      for (const uint32_t cqe_bytes : {64u, 128u}) {
+        Compressed c(v, hash, cqe_bytes);
+        for (int i = 0; i < 400; i++) c.round();
+        c.finish();
+        CU_ASSERT_TRUE(c.blocks() > 100);
+        CU_ASSERT_TRUE(c.longest() > 20);
+      }
+    }
+  }
+  EQUAL(visited, 10 * test::kinds_of_vectors());
+}
+
+void blocks_of_each_length() {
+  CU_ASSERT_TRUE_FATAL(test::start_eal());
+  for (const RxVariant& v : test::compiled().compressed) {
+    if (v.needs > widest_simd()) continue;
+    for (const uint32_t want : {1u, 4u, 7u, 8u, 32u}) {
+      Compressed c(v, want % 2 == 0, 64);
+      for (int i = 0; i < 5000 && c.blocks() < 3 * test::RxMemory::wqes; i++) c.round_of(want);
       c.finish();
+      EQUAL(c.blocks(), 3 * test::RxMemory::wqes);
+      EQUAL(c.longest(), test::RxMemory::wqes);
     }
   }
 }
@@ -321,6 +374,7 @@ void packets_share_buffers() {
 
 constexpr kilim::test::Case of_forms[] = {
     {"compressed completions are those of one by one", compressed_as_one_by_one},
+    {"blocks of each length, in bursts of 1 to 32", blocks_of_each_length},
     {"packets share buffers, and all come back", packets_share_buffers},
 };
 

@@ -13,8 +13,8 @@ const CompiledBursts& compiled() noexcept {
 const burst::RxVariant& chosen_rx(burst::RxConfig c, burst::Simd have) noexcept {
   return burst::select_rx(c, have);
 }
-const burst::RxVariant& chosen_compressed(burst::RxConfig c) noexcept {
-  return burst::select_compressed_rx(c);
+const burst::RxVariant& chosen_compressed(burst::RxConfig c, burst::Simd have) noexcept {
+  return burst::select_compressed_rx(c, have);
 }
 const burst::RxVariant& chosen_strided(burst::RxConfig c) noexcept {
   return burst::select_strided_rx(c);

@@ -18,7 +18,7 @@ const CompiledBursts& compiled() noexcept;
 
 // What select.hh chooses.
 const burst::RxVariant& chosen_rx(burst::RxConfig c, burst::Simd have) noexcept;
-const burst::RxVariant& chosen_compressed(burst::RxConfig c) noexcept;
+const burst::RxVariant& chosen_compressed(burst::RxConfig c, burst::Simd have) noexcept;
 const burst::RxVariant& chosen_strided(burst::RxConfig c) noexcept;
 const burst::RxVariant& chosen_chain(burst::RxConfig c) noexcept;
 const burst::TxVariant& chosen_tx(burst::TxConfig c, burst::Simd have) noexcept;

@@ -171,6 +171,24 @@ void peek_and_consume() {
   CU_ASSERT_PTR_NULL(cq.peek(0));
 }
 
+// A block of nine takes title and two entries of minis, and single ones one each: these are marked,
+// the others are not touched.
+template <uint32_t bytes>
+void compression_marks_what_was_written() {
+  CqRing<16, bytes> ring;
+  Cq cq{ring.geometry()};
+  for (uint16_t i = 0; i < 11; i++) ring.write(CqeOpcode::resp_send, i, 64);
+  const auto is_marked = [&](uint32_t i) {
+    return ring.slot(i)->op_own == prm::cqe::invalid_op_own;
+  };
+  cq.consume_singles(2);
+  for (uint32_t i = 0; i < 11; i++) EQUAL(is_marked(i), i < 2);
+  EQUAL(ring.record.host(), 2);
+  cq.consume_block(9);
+  for (uint32_t i = 2; i < 11; i++) EQUAL(is_marked(i), i == 2 || i == 3 || i == 10);
+  EQUAL(ring.record.host(), 11);
+}
+
 // A queue with one block for each of `n` requests, with wr ids from 100 on.
 void post(Sq& sq, uint32_t n) {
   const Sge piece{0x1000, 64, Lkey{5}};
@@ -293,6 +311,10 @@ const kilim::test::Case cases[] = {
     {"drained round and round", drained_round_and_round<64>},
     {"drained round and round, of 128 bytes", drained_round_and_round<128>},
     {"peek shows CQEs, consume gives them back", peek_and_consume},
+    {"a queue with compression marks what the device wrote",
+     compression_marks_what_was_written<64>},
+    {"a queue with compression marks what the device wrote, entries of 128 bytes",
+     compression_marks_what_was_written<128>},
     {"data in an entry of 64 bytes is seen where it lies", views_of_entries<64>},
     {"data in an entry of 128 bytes lies in its first half", views_of_entries<128>},
     {"posted memory, errors and impossible lengths are no data in an entry", nothing_in_the_entry},

@@ -42,8 +42,8 @@ struct Native {
 std::string Native::open(const char* pool, const Setting& s, burst::Simd simd) {
   if (std::string why = rings.open(pool); !why.empty()) return why;
   constexpr burst::RxConfig side{.side = true};
-  receive =
-      s.is_single() ? burst::select_rx(side, simd).burst : burst::select_compressed_rx(side).burst;
+  receive = s.is_single() ? burst::select_rx(side, simd).burst
+                          : burst::select_compressed_rx(side, simd).burst;
   const burst::TxConfig config = sends_of(s);
   send = burst::select_tx(config, simd).burst;
   cache.emplace(rings.pool());

@@ -15,7 +15,8 @@ uint32_t receive_other_forms(RxQueue& q, std::span<pool::Handle> out, RxConfig c
   uint32_t n = rx_refill_strides(q) + select_strided_rx(c).burst(q, out);
   rx_forget_strides(q);
   constexpr auto all = detail::compressed_table(std::make_index_sequence<rx_configs>{});
-  n += select_compressed_rx(c).burst(q, out) + static_cast<uint32_t>(all.size());
+  for (const Simd s : {Simd::base, Simd::avx2}) n += select_compressed_rx(c, s).burst(q, out);
+  n += static_cast<uint32_t>(all.size());
   n += rx_burst_compressed<RxConfig{.side = true}>(q, out);
   constexpr auto strided = detail::strides_table(std::make_index_sequence<rx_configs>{});
   n += rx_burst_strides<RxConfig{.side = true}>(q, out) + static_cast<uint32_t>(strided.size());

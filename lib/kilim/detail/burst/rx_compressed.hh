@@ -5,47 +5,59 @@
 // Owner: the queue's worker. Never allocates from a heap, blocks, logs or calls the system.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 #include "kilim/detail/burst/rx.hh"
+#include "kilim/detail/burst/rx_minis.hh"
+#include "kilim/detail/burst/simd.hh"
 
 namespace kilim::inline v1::burst {
 
 namespace detail {
 
+// Takes packets of a block, as many at once as vectors hold where there is place for as many; else
+// one by one. What lies behind the last packet in its eight or four is written too, to `out` and to
+// side records of buffers that are the device's, and is no packet.
+template <RxConfig C, Simd S>
+[[gnu::always_inline]] inline void take_minis(const RxQueue& q, const BlockPart& part,
+                                              const BlockWords& words, std::span<pool::Handle> out,
+                                              uint64_t& bytes) noexcept {
+  uint32_t i = 0;
+  for (;;) {
+#if defined(__SSE4_1__)
+    if constexpr (S == Simd::avx2) i = take_eight_minis<C>(part, words, i, out, bytes);
+    i = take_four_minis<C, S>(part, words, i, out, bytes);
+#endif
+    if (i >= part.count) break;
+    const auto counter = static_cast<uint16_t>(q.rq.oldest_counter() + i);
+    bytes += take_mini<C>(words, q.cq.mini(part.first + i), q.rq.index(counter), out[i]);
+    i++;
+  }
+  while (i-- > part.count) bytes -= out[i].length;
+}
+
 // Takes packets of the block whose title is `title`, at the front of the completion queue, from the
 // one on that was not received yet; returns how many.
-template <RxConfig C>
+template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t take_block(RxQueue& q, const prm::Cqe& title,
-                                                  std::span<pool::Handle> out, uint16_t meta,
+                                                  std::span<pool::Handle> out, uint32_t meta,
                                                   uint64_t& bytes) noexcept {
   const uint32_t count = queue::Cq::completions(title), first = q.block_done;
   KILIM_ASSERT(first < count);
   const uint32_t left = count - first;
+  q.cq.prefetch_minis(count);
   const auto n = static_cast<uint32_t>(left < out.size() ? left : out.size());
-  const auto counter = static_cast<uint16_t>(title.wqe_counter.host() + first);
-  constexpr std::size_t written =
-      offsetof(pool::SideRecord, timestamp) + (C.timestamp ? sizeof(uint64_t) : 0);
-  pool::SideRecord side;
-  if constexpr (C.side) write_side<C>(side, title);
-  for (uint32_t i = 0; i < n; i++) {
-    const prm::MiniCqe& mini = q.cq.mini(first + i);
-    const uint32_t index = q.rq.index(static_cast<uint16_t>(counter + i));
-    const auto length = static_cast<uint16_t>(mini.byte_cnt.host());
-    if constexpr (C.side) {
-      if (q.mini_hash || first + i != 0) {
-        side.rx_hash = q.mini_hash ? mini.result.host() : 0;
-        side.flags = (side.flags & ~hash_flag) | (side.rx_hash != 0 ? hash_flag : 0u);
-      }
-      std::memcpy(static_cast<void*>(&q.rq.sides()[index]), &side, written);
-    }
-    out[i] = {index, length, meta};
-    bytes += length;
-  }
-  q.rq.retire(static_cast<uint16_t>(counter + n - 1));
+  const std::span<const uint32_t> oldest = q.rq.oldest();
+  const BlockPart part{q.cq, oldest.data(),
+                       static_cast<uint32_t>(std::min(oldest.size(), out.size())), first, n};
+  BlockWords words{{}, q.rq.sides(), meta, q.mini_hash};
+  if constexpr (C.side) write_side<C>(words.side, title);
+  take_minis<C, S>(q, part, words, out, bytes);
+  if constexpr (C.side)
+    if (!q.mini_hash && first == 0) write_side<C>(q.rq.sides()[out[0].index], title);
+  q.rq.retire_oldest(n);
   q.block_done = first + n;
   if (q.block_done < count) return n;
   q.cq.consume_block(count);
@@ -56,11 +68,11 @@ template <RxConfig C>
 
 // Takes what stands in CQEs of its own at the front, in rows as far as that goes; returns how many
 // packets. An error is none.
-template <RxConfig C>
+template <RxConfig C, Simd S>
 [[gnu::always_inline]] inline uint32_t take_single(RxQueue& q, const prm::Cqe& first,
-                                                   std::span<pool::Handle> out, uint16_t meta,
+                                                   std::span<pool::Handle> out, uint32_t meta,
                                                    uint64_t& bytes) noexcept {
-  uint32_t n = take_rows<C, Simd::base>(q, out, meta, bytes);
+  uint32_t n = take_rows<C, S>(q, out, meta, bytes);
   uint32_t seen = n;
   if (seen == 0) {
     seen = 1;
@@ -70,12 +82,36 @@ template <RxConfig C>
       const uint32_t index = q.rq.index(first.wqe_counter.host());
       const auto length = static_cast<uint16_t>(first.byte_cnt.host());
       if constexpr (C.side) write_side<C>(q.rq.sides()[index], first);
-      out[n++] = {index, length, meta};
+      out[n++] = {index, length, static_cast<uint16_t>(meta)};
       bytes += length;
     }
   }
-  q.rq.retire(q.cq.peek(seen - 1)->wqe_counter.host());
-  q.cq.consume(seen);
+  q.rq.retire_oldest(seen);
+  q.cq.consume_singles(seen);
+  return n;
+}
+
+// rx_burst_compressed() for each kind of vectors.
+template <RxConfig C, Simd S>
+[[gnu::always_inline]] inline uint32_t receive_compressed(RxQueue& q,
+                                                          std::span<pool::Handle> out) noexcept {
+  if (q.failed) [[unlikely]]
+    return 0;
+  const uint32_t meta = uint32_t{pool::meta_at_line(q.head_lines)} |
+                        (C.side ? uint32_t{pool::Handle::side} : uint32_t{0});
+  uint64_t bytes = 0;
+  uint32_t n = 0;
+  for (const prm::Cqe* e; n < out.size() && (e = q.cq.peek(0)) != nullptr;) {
+    if (queue::Cq::is_compressed(e->op_own) && !queue::Cq::is_error(e->op_own))
+      n += take_block<C, S>(q, *e, out.subspan(n), meta, bytes);
+    else
+      n += take_single<C, S>(q, *e, out.subspan(n), meta, bytes);
+  }
+  if (n != 0) {
+    q.counters.packets.add(n);
+    q.counters.bytes.add(bytes);
+  }
+  if (q.rq.room() >= q.refill_at && !q.failed) rx_refill<S>(q);
   return n;
 }
 
@@ -84,24 +120,14 @@ template <RxConfig C>
 // Receives like rx_burst(), from a queue whose completion queue has compression.
 template <RxConfig C>
 uint32_t rx_burst_compressed(RxQueue& q, std::span<pool::Handle> out) noexcept {
-  if (q.failed) [[unlikely]]
-    return 0;
-  const auto meta = static_cast<uint16_t>(pool::meta_at_line(q.head_lines) |
-                                          (C.side ? uint16_t{pool::Handle::side} : uint16_t{0}));
-  uint64_t bytes = 0;
-  uint32_t n = 0;
-  for (const prm::Cqe* e; n < out.size() && (e = q.cq.peek(0)) != nullptr;) {
-    if (queue::Cq::is_compressed(e->op_own) && !queue::Cq::is_error(e->op_own))
-      n += detail::take_block<C>(q, *e, out.subspan(n), meta, bytes);
-    else
-      n += detail::take_single<C>(q, *e, out.subspan(n), meta, bytes);
-  }
-  if (n != 0) {
-    q.counters.packets.add(n);
-    q.counters.bytes.add(bytes);
-  }
-  if (q.rq.room() >= q.refill_at && !q.failed) rx_refill(q);
-  return n;
+  return detail::receive_compressed<C, Simd::base>(q, out);
 }
+#if defined(__SSE4_1__)
+// rx_burst_compressed() for processors with AVX2.
+template <RxConfig C>
+KILIM_AVX2 uint32_t rx_burst_compressed_avx2(RxQueue& q, std::span<pool::Handle> out) noexcept {
+  return detail::receive_compressed<C, Simd::avx2>(q, out);
+}
+#endif
 
 }  // namespace kilim::inline v1::burst

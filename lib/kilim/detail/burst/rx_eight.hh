@@ -116,6 +116,22 @@ KILIM_AVX2 inline void store_two_sides(pool::SideRecord& low, pool::SideRecord& 
   _mm_store_si128(reinterpret_cast<__m128i*>(&high), _mm256_extracti128_si256(both, 1));
 }
 
+// SideWords of eight packets, in their order.
+struct EightSideWords {
+  __m256i hash, type, flags, vlan;
+};
+KILIM_AVX2 inline void store_sides(pool::SideRecord* sides, const uint32_t* indices,
+                                   const EightSideWords& w) noexcept {
+  const __m256i a = _mm256_unpacklo_epi32(w.hash, w.type);
+  const __m256i b = _mm256_unpackhi_epi32(w.hash, w.type);
+  const __m256i c = _mm256_unpacklo_epi32(w.flags, w.vlan);
+  const __m256i d = _mm256_unpackhi_epi32(w.flags, w.vlan);
+  store_two_sides(sides[indices[0]], sides[indices[4]], _mm256_unpacklo_epi64(a, c));
+  store_two_sides(sides[indices[1]], sides[indices[5]], _mm256_unpackhi_epi64(a, c));
+  store_two_sides(sides[indices[2]], sides[indices[6]], _mm256_unpacklo_epi64(b, d));
+  store_two_sides(sides[indices[3]], sides[indices[7]], _mm256_unpackhi_epi64(b, d));
+}
+
 // Does for eight what add_marks() does for four.
 KILIM_AVX2 inline void add_marks(const FourCqes& first, const FourCqes& second, __m256i& flags,
                                  __m256i& vlan) noexcept {
@@ -159,12 +175,7 @@ KILIM_AVX2 [[gnu::always_inline]] inline void write_sides(pool::SideRecord* side
     flags = _mm256_or_si256(flags, _mm256_and_si256(stripped, all_words(vlan_flags)));
   }
   if constexpr (C.mark) add_marks(first, second, flags, vlan);
-  const __m256i a = _mm256_unpacklo_epi32(hash, type), b = _mm256_unpackhi_epi32(hash, type);
-  const __m256i c = _mm256_unpacklo_epi32(flags, vlan), d = _mm256_unpackhi_epi32(flags, vlan);
-  store_two_sides(sides[indices[0]], sides[indices[4]], _mm256_unpacklo_epi64(a, c));
-  store_two_sides(sides[indices[1]], sides[indices[5]], _mm256_unpackhi_epi64(a, c));
-  store_two_sides(sides[indices[2]], sides[indices[6]], _mm256_unpacklo_epi64(b, d));
-  store_two_sides(sides[indices[3]], sides[indices[7]], _mm256_unpackhi_epi64(b, d));
+  store_sides(sides, indices, EightSideWords{hash, type, flags, vlan});
   if constexpr (C.timestamp) {
     for (std::size_t i = 0; i < 4; i++) {
       sides[indices[i]].timestamp = first.cqe(i).timestamp.host();

@@ -49,7 +49,12 @@ constexpr auto rx_table(std::index_sequence<I...>) {
 }
 template <std::size_t... I>
 constexpr auto compressed_table(std::index_sequence<I...>) {
-  return std::array{RxVariant{Simd::base, rx_config(I), &rx_burst_compressed<rx_config(I)>}...};
+  return std::array {
+#if defined(__SSE4_1__)
+    RxVariant{Simd::avx2, rx_config(I), &rx_burst_compressed_avx2<rx_config(I)>}...,
+#endif
+        RxVariant{Simd::base, rx_config(I), &rx_burst_compressed<rx_config(I)>}...
+  };
 }
 template <std::size_t... I>
 constexpr auto strides_table(std::index_sequence<I...>) {
@@ -72,7 +77,7 @@ constexpr auto chains(std::index_sequence<I...>) {
 
 // All of them; of those with one configuration the best comes first.
 inline constexpr auto rx_variants = detail::rx_table(std::make_index_sequence<rx_configs>{});
-// Functions for queues whose completions are compressed, by the configuration's number.
+// Functions for queues whose completions are compressed.
 inline constexpr auto compressed_rx_variants =
     detail::compressed_table(std::make_index_sequence<rx_configs>{});
 // Functions for queues whose buffers hold several packets.
@@ -101,8 +106,8 @@ constexpr const RxVariant& select_rx(RxConfig c, Simd have) noexcept {
 constexpr const RxVariant& select_rx_chain(RxConfig c) noexcept {
   return detail::best(rx_chain_variants, c, Simd::base);
 }
-constexpr const RxVariant& select_compressed_rx(RxConfig c) noexcept {
-  return detail::best(compressed_rx_variants, c, Simd::base);
+constexpr const RxVariant& select_compressed_rx(RxConfig c, Simd have) noexcept {
+  return detail::best(compressed_rx_variants, c, have);
 }
 constexpr const RxVariant& select_strided_rx(RxConfig c) noexcept {
   return detail::best(strided_rx_variants, c, Simd::base);
@@ -115,7 +120,7 @@ constexpr const TxVariant& select_tx(TxConfig c, Simd have) noexcept {
 }
 
 static_assert(select_rx({.side = true}, Simd::base).burst == &rx_burst<RxConfig{.side = true}>);
-static_assert(select_compressed_rx({.side = true, .vlan = true}).burst ==
+static_assert(select_compressed_rx({.side = true, .vlan = true}, Simd::base).burst ==
               &rx_burst_compressed<RxConfig{.side = true, .vlan = true}>);
 static_assert(select_strided_rx({.side = true, .mark = true}).burst ==
               &rx_burst_strides<RxConfig{.side = true, .mark = true}>);

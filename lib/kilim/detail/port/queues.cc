@@ -104,7 +104,7 @@ void attach_rx(RxSlot& slot, const queue::RqGeometry& rq, const pool::Arena& are
                                    .strides = place.strides}});
   slot.burst = s.strides ? burst::select_strided_rx(s.config).burst
                : s.compression != device::Compression::none
-                   ? burst::select_compressed_rx(s.config).burst
+                   ? burst::select_compressed_rx(s.config, burst::widest_simd()).burst
                    : burst::select_rx(s.config, burst::widest_simd()).burst;
   if (s.segments() > 1) attach_chain(slot, rq, place);
 }
