@@ -10,6 +10,8 @@
 #include "kilim/detail/queue/sge.hh"
 #include "kilim/prm/cqe.hh"
 #include "net/kilim/ethdev.hh"
+#include "net/kilim/mbuf_blocks.hh"
+#include "net/kilim/mbuf_fours.hh"
 #include "net/kilim/mbuf_strides.hh"
 #include "net/kilim/mbuf_words.hh"
 
@@ -49,9 +51,14 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
   const std::size_t step = q.stride;
   if (q.one_key) [[likely]] {
     const uint64_t headroom = q.headroom;
+#if defined(__SSE4_1__)
+    for (uint32_t i = 0; i < MbufRx::row; i += 2, to += 2 * step)
+      store_two_addresses(to + address_at, step, some + i, headroom);
+#else
     for (uint32_t i = 0; i < MbufRx::row; i++, to += step)
       queue::store_word(to + address_at,
                         be64{reinterpret_cast<uint64_t>(some[i]->buf_addr) + headroom});
+#endif
     return true;
   }
   for (uint32_t i = 0; i < MbufRx::row; i++, to += step)
@@ -84,7 +91,7 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
 [[gnu::noinline, gnu::cold]] void take_error(MbufRx& q, const prm::Cqe& e, bool stays) noexcept {
   const queue::Completion c = queue::decode_error(e);
   rte_mbuf** const some = q.mbufs + std::size_t{q.ci & q.mask} * q.segments;
-  q.cq->consume(1);
+  q.cq->consume_singles(1);
   if (c.syndrome == prm::Syndrome::wr_flush) {
     q.down = true;
     return;
@@ -119,7 +126,8 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
 }
 
 // Packets of one mbuf in a row from the front, up to the ring's end or what is no good packet.
-template <bool extra>
+// `compressed`: there may be blocks between them.
+template <bool extra, bool compressed>
 [[gnu::always_inline]] inline uint16_t take_row(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   const queue::Cq::Row row = q.cq->row();
   const uint32_t at = q.ci & q.mask;
@@ -132,6 +140,19 @@ template <bool extra>
   const Fresh fresh{q.rearm, q.base_flags};
   uint64_t bytes = 0;
   uint32_t n = 0;
+#if defined(__SSE4_1__)
+  const RowFours fours(fresh, row.owner);
+  __m128i sum = _mm_setzero_si128();
+  for (; n + 4 <= most; n += 4, cqe += 4 * sizeof(prm::Cqe)) {
+    const auto* const four = reinterpret_cast<const prm::Cqe*>(cqe);
+    if (!fours.are_packets(four)) break;
+    after_owner_bit();
+    sum = _mm_add_epi32(sum, fours.take(four, from + n, out + n));
+    if constexpr (extra)
+      for (uint32_t i = 0; i < 4; i++) write_extra(q, *from[n + i], four[i]);
+  }
+  bytes += static_cast<uint32_t>(_mm_extract_epi32(sum, 1));
+#endif
   for (; n < most; n++, cqe += sizeof(prm::Cqe)) {
     const auto& e = *reinterpret_cast<const prm::Cqe*>(cqe);
     const uint8_t op = *static_cast<const volatile uint8_t*>(&e.op_own);
@@ -143,7 +164,10 @@ template <bool extra>
   }
   if (n == 0) return 0;
   q.ci += n;
-  q.cq->consume(n);
+  if constexpr (compressed)
+    q.cq->consume_singles(n);
+  else
+    q.cq->consume(n);
   q.counts->packets.add(n);
   q.counts->bytes.add(bytes);
   return static_cast<uint16_t>(n);
@@ -205,43 +229,13 @@ uint16_t take_scattered(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   return static_cast<uint16_t>(n);
 }
 
-// Packets of the compressed block at the front, from the first on that was not received yet. What
-// the minis do not say its title says of all (kilim/detail/burst/rx_compressed.hh).
-uint16_t take_block(MbufRx& q, const prm::Cqe& title, rte_mbuf** out, uint32_t want) noexcept {
-  const uint32_t count = queue::Cq::completions(title), first = q.block_done;
-  const uint32_t left = count - first, n = left < want ? left : want;
-  prm::Cqe each;
-  std::memcpy(static_cast<void*>(&each), static_cast<const void*>(&title), sizeof each);
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    const prm::MiniCqe& mini = q.cq->mini(first + i);
-    each.byte_cnt = mini.byte_cnt;
-    if (q.mini_hash)
-      each.rx_hash_result = mini.result;
-    else if (first + i != 0)
-      each.rx_hash_result = be32{0};
-    rte_mbuf* const m = q.mbufs[(q.ci + i) & q.mask];
-    bytes += write_mbuf<true>(q, {q.rearm, q.base_flags}, *m, each);
-    out[i] = m;
-  }
-  q.ci += n;
-  q.counts->packets.add(n);
-  q.counts->bytes.add(bytes);
-  q.block_done = first + n;
-  if (q.block_done < count) return static_cast<uint16_t>(n);
-  q.cq->consume_block(count);
-  q.counts->compressed.add(count);
-  q.block_done = 0;
-  return static_cast<uint16_t>(n);
-}
-
 uint16_t take_compressed(MbufRx& q, rte_mbuf** out, uint32_t want) noexcept {
   uint32_t n = 0;
   for (const prm::Cqe* e; n < want && (e = q.cq->peek(0)) != nullptr;) {
     if (queue::Cq::is_error(e->op_own)) break;
     const uint16_t more = queue::Cq::is_compressed(e->op_own)
                               ? take_block(q, *e, out + n, want - n)
-                              : take_row<true>(q, out + n, want - n);
+                              : take_row<true, true>(q, out + n, want - n);
     if (more == 0) break;
     n += more;
   }
@@ -257,7 +251,7 @@ template <RxForm F>
   else if constexpr (F.compressed)
     return take_compressed(q, out, want);
   else
-    return take_row<F.extra>(q, out, want);
+    return take_row<F.extra, false>(q, out, want);
 }
 
 template <RxForm F>

@@ -58,14 +58,11 @@ struct Fresh {
   uint64_t rearm, flags;
 };
 
-// The words of an mbuf that a receive changes: reset, flags, type, lengths, hash. With SSE4.1 three
-// loads of the CQE, two unpacks and a shuffle make 16 bytes of it.
-template <bool extra>
-[[gnu::always_inline]] inline uint32_t write_mbuf(const MbufRx& q, Fresh fresh, rte_mbuf& m,
-                                                  const prm::Cqe& e) noexcept {
 #if defined(__SSE4_1__)
-  static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8 &&
-                offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
+// Type, both lengths, no tag, hash. Three loads of the CQE, two unpacks and a shuffle make 16 bytes
+// of it.
+[[gnu::always_inline]] inline __m128i line_of(const prm::Cqe& e) noexcept {
+  static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
                 offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
                 offsetof(rte_mbuf, hash) == offsetof(rte_mbuf, packet_type) + 12);
   const auto* words = reinterpret_cast<const __m128i*>(&e);
@@ -74,7 +71,17 @@ template <bool extra>
       _mm_unpackhi_epi32(_mm_load_si128(words + 1), _mm_load_si128(words + 2));
   const __m128i all = _mm_unpackhi_epi64(info_length, _mm_load_si128(words));
   const uint32_t type = burst::packet_types[e.l4_hdr_type_etc];
-  const __m128i line = _mm_insert_epi32(_mm_shuffle_epi8(all, order), static_cast<int>(type), 0);
+  return _mm_insert_epi32(_mm_shuffle_epi8(all, order), static_cast<int>(type), 0);
+}
+#endif
+
+// The words of an mbuf that a receive changes: reset, flags, type, lengths, hash.
+template <bool extra>
+[[gnu::always_inline]] inline uint32_t write_mbuf(const MbufRx& q, Fresh fresh, rte_mbuf& m,
+                                                  const prm::Cqe& e) noexcept {
+#if defined(__SSE4_1__)
+  static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8);
+  const __m128i line = line_of(e);
   const __m128i reset = _mm_insert_epi64(_mm_cvtsi64_si128(static_cast<long long>(fresh.rearm)),
                                          static_cast<long long>(flags_of(e) | fresh.flags), 1);
   _mm_store_si128(reinterpret_cast<__m128i*>(&m.rearm_data), reset);
