@@ -56,7 +56,7 @@ template <RxConfig C, Simd S>
   if constexpr (C.side) write_side<C>(words.side, title);
   take_minis<C, S>(q, part, words, out, bytes);
   if constexpr (C.side)
-    if (!q.mini_hash && first == 0) write_side<C>(q.rq.sides()[out[0].index], title);
+    if (!q.mini_hash && first == 0 && n != 0) write_side<C>(q.rq.sides()[out[0].index], title);
   q.rq.retire_oldest(n);
   q.block_done = first + n;
   if (q.block_done < count) return n;
