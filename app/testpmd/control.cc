@@ -65,12 +65,22 @@ bool Control::enough() noexcept {
 void Control::revive_queues() noexcept {
   uint64_t back = 0;
   uint64_t down = 0;
+  uint64_t overruns = 0;
   for (const PortRef& p : forwarder_.ports()) {
     if (p.native == nullptr || !p.native->started()) continue;
     p.native->revive(forwarder_.alone() ? nullptr : &forwarder_.quiescence());
     const port::PortStats s = p.native->stats();
     back += s.recoveries;
     down += s.queues_down;
+    overruns += s.cq_overruns;
+  }
+  if (overruns > cq_overruns_) {
+    cq_overruns_ = overruns;
+    std::fprintf(stderr,
+                 "kilim-testpmd: %" PRIu64
+                 " completion queue(s) ran over so far (IBV_EVENT_CQ_ERR); their queues stay down "
+                 "until their port is stopped and started\n",
+                 overruns);
   }
   if (back > recoveries_) {
     recoveries_ = back;

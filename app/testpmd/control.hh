@@ -66,6 +66,7 @@ class Control {
   bool drawn_ = false;        // a screen
   uint64_t queues_down_ = 0;  // said
   uint64_t recoveries_ = 0;   // said
+  uint64_t cq_overruns_ = 0;  // said
 };
 
 }  // namespace kilim::testpmd

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <new>
 
-#include <rte_alarm.h>
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <rte_malloc.h>
@@ -15,8 +14,6 @@
 
 namespace kilim::net {
 namespace {
-
-constexpr uint64_t link_look_us = 100'000;  // between two looks at the link, where it is watched
 
 rte_eth_link link_of(const device::PortInfo& info) noexcept {
   rte_eth_link link{};
@@ -133,12 +130,11 @@ int Ethdev::start() noexcept {
     limit_port(0);
     return error;
   }
+  heeded_ = port_.device().events();
   queues_run_ = true;
   choose_bursts();
-  if (dev_->data->dev_conf.intr_conf.lsc != 0) {
-    (void)update_link(false);
-    watches_link_ = rte_eal_alarm_set(link_look_us, look_at_link, this) == 0;
-  }
+  if (dev_->data->dev_conf.intr_conf.lsc != 0) (void)update_link(false);
+  watch_device(true);
   return 0;
 }
 
@@ -152,9 +148,9 @@ void Ethdev::settle() noexcept {
 }
 
 int Ethdev::stop() noexcept {
-  if (watches_link_) rte_eal_alarm_cancel(look_at_link, this);
-  watches_link_ = false;
+  watch_device(false);
   const std::lock_guard guard(lock_);
+  heed_events();
   forget_bursts();
   settle();
   update_port_counts();
@@ -213,20 +209,12 @@ int Ethdev::reset() noexcept {
 int Ethdev::update_link(bool tell) noexcept {
   const std::lock_guard guard(lock_);
   if (dev_ == nullptr) return -ENODEV;
+  heed_events();
   rte_eth_link link{};
   if (auto info = port_.device().port(port_.number())) link = link_of(*info);
   if (!publish(dev_->data->dev_link, link)) return -1;
   if (tell) rte_eth_dev_callback_process(dev_, RTE_ETH_EVENT_INTR_LSC, nullptr);
   return 0;
-}
-
-// EAL's thread of alarms. Not under the lock while the application is told: it may stop the port.
-void Ethdev::look_at_link(void* self) {
-  auto& e = *static_cast<Ethdev*>(self);
-  rte_eth_dev* const dev = e.dev_;
-  const bool changed = e.update_link(false) == 0;
-  if (e.watches_link_) e.watches_link_ = rte_eal_alarm_set(link_look_us, look_at_link, self) == 0;
-  if (changed) rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
 }
 
 }  // namespace kilim::net

@@ -35,7 +35,7 @@ namespace kilim::net {
 
 // What the device has lost of a port's frames, and what the native port has carried where a program
 // uses that: members of port::PortStats (ethdev_stats.cc).
-inline constexpr std::size_t port_counts = 16;
+inline constexpr std::size_t port_counts = 19;
 
 // What all processes see of a port: its dev_private, in EAL's shared memory.
 struct SharedPort {
@@ -120,6 +120,8 @@ class Ethdev {
 
   int enable_interrupt(uint16_t queue, bool on) noexcept;
   int update_link(bool tell) noexcept;
+  // Whether the device is dead (Device::lost()).
+  [[nodiscard]] bool is_lost() noexcept;
   // SharedPort::of_port, since the port was made. Reads sysfs files.
   void update_port_counts() noexcept;
   int fill_info(rte_eth_dev_info& info) noexcept;
@@ -190,7 +192,13 @@ class Ethdev {
   void forget_bursts() noexcept;
   // Says why, for people; returns the negative errno.
   int refuse(const Error& e) const noexcept;
-  static void look_at_link(void* port);
+  // Events of the device (net/kilim/ethdev_events.cc).
+  static void watch(void* port);
+  void watch_device(bool on) noexcept;
+  void heed_events() noexcept;
+  [[nodiscard]] bool cq_ended(const device::OwnedCq& cq) const noexcept {
+    return cq && port_.device().faulted(cq->handle);
+  }
 
   port::Port& port_;
   Devargs args_;
@@ -214,11 +222,13 @@ class Ethdev {
   std::vector<std::unique_ptr<rte_flow>> flows_;
   int stamp_offset_ = -1;
   uint64_t stamp_flag_ = 0;
-  bool mtu_asked_ = false;  // rte_eth_dev_set_mtu()
-  bool watches_link_ = false;
-  bool marks_ = false;       // a rule marks, or marked
-  bool tunnels_ = false;     // CQEs may tell of headers inside tunnels, or did
-  bool queues_run_ = false;  // from start() to stop()
+  bool mtu_asked_ = false;       // rte_eth_dev_set_mtu()
+  bool watches_ = false;         // watch() is among EAL's alarms
+  device::DeviceEvents heeded_;  // what heed_events() has read
+  device::DeviceEvents told_;    // how much of it came while this ethdev ran
+  bool marks_ = false;           // a rule marks, or marked
+  bool tunnels_ = false;         // CQEs may tell of headers inside tunnels, or did
+  bool queues_run_ = false;      // from start() to stop()
 };
 
 // True: the queue takes TCP segments that the device joined (LRO).

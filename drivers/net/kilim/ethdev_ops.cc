@@ -27,7 +27,7 @@ int update_link(rte_eth_dev* dev, int) {
   return ethdev_of(dev).update_link(false);
 }
 int is_removed(rte_eth_dev* dev) {
-  return ethdev_of(dev).port().device().lost() ? 1 : 0;
+  return ethdev_of(dev).is_lost() ? 1 : 0;
 }
 int enable_promiscuous(rte_eth_dev* dev) {
   return ethdev_of(dev).set_promiscuous(true);

@@ -25,12 +25,14 @@ int Ethdev::make_queues() noexcept {
   }
   for (std::size_t i = 0; i < tx_.size(); i++) {
     if (const int e = make_tx(static_cast<uint16_t>(i)); e != 0) return e;
-    tx_[i].stopped = tx_[i].queue->down = tx_[i].conf.tx_deferred_start != 0;
+    tx_[i].stopped = tx_[i].conf.tx_deferred_start != 0;
+    tx_[i].queue->down.set(tx_[i].stopped);
     dev_->data->tx_queue_state[i] =
         tx_[i].stopped ? RTE_ETH_QUEUE_STATE_STOPPED : RTE_ETH_QUEUE_STATE_STARTED;
   }
   for (std::size_t i = 0; i < rx_.size(); i++) {
-    rx_[i].stopped = rx_[i].queue->down = rx_[i].conf.rx_deferred_start != 0;
+    rx_[i].stopped = rx_[i].conf.rx_deferred_start != 0;
+    rx_[i].queue->down.set(rx_[i].stopped);
     if (!rx_[i].stopped)
       if (const int e = run_rx(rx_[i]); e != 0) return e;
     dev_->data->rx_queue_state[i] =

@@ -71,13 +71,13 @@ int Ethdev::run_rx(EthdevRx& rx) noexcept {
   if (Status s = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::ready); !s)
     return refuse(s.error());
   q.cq->restore_record();
-  q.down = false;
+  q.down.set(false);
   if (fill_mbuf_rx(q) == 0) return refuse({ENOMEM, "the mempool of a receive queue is empty"});
   return 0;
 }
 
 void Ethdev::halt_rx(EthdevRx& rx) noexcept {
-  rx.queue->down = true;
+  rx.queue->down.set(true);
   (void)port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset);
   clear_rx(*rx.queue);
 }
@@ -111,6 +111,7 @@ void Ethdev::recover_rx(uint16_t queue) noexcept {
   EthdevRx& rx = rx_[queue];
   if (rx.stopped || !rx.rwq || !rx.retry.due(port::Retry::now_ns()) || port_.device().lost())
     return;
+  if (cq_ended(rx.cq)) return rx.retry.failed(port::Retry::now_ns());
   // A posted buffer stays until the device has let go of it.
   const bool reset = port_.device().set_rwq_state(rx.rwq->handle, device::RwqState::reset).ok();
   if (reset) clear_rx(*rx.queue);
@@ -122,7 +123,8 @@ void Ethdev::recover_rx(uint16_t queue) noexcept {
 int Ethdev::start_tx(uint16_t queue) noexcept {
   const std::lock_guard guard(lock_);
   EthdevTx& tx = tx_[queue];
-  tx.stopped = tx.queue->down = false;
+  tx.stopped = false;
+  tx.queue->down.set(false);
   tx.retry = {};
   dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STARTED;
   return 0;
@@ -140,7 +142,7 @@ int Ethdev::stop_tx(uint16_t queue) noexcept {
        (void)reclaim_mbuf_tx(q))
     port_.device().progress();
   if (q.head != q.tail) (void)bring_back_tx(tx);
-  q.down = true;
+  q.down.set(true);
   dev_->data->tx_queue_state[queue] = RTE_ETH_QUEUE_STATE_STOPPED;
   return 0;
 }
@@ -156,7 +158,7 @@ void Ethdev::recover_tx(uint16_t queue) noexcept {
 // A try may wait half a second for a device that says nothing (device/recovery.hh).
 bool Ethdev::bring_back_tx(EthdevTx& tx) noexcept {
   MbufTx& q = *tx.queue;
-  if (!tx.qp || port_.device().lost()) return false;
+  if (!tx.qp || port_.device().lost() || cq_ended(tx.cq)) return false;
   SendSink sink{*q.sq};
   const Status s =
       device::recover(device::Recovery<>{port_.device(), tx.qp->handle, *q.sq, *q.cq}, sink);
@@ -167,7 +169,7 @@ bool Ethdev::bring_back_tx(EthdevTx& tx) noexcept {
   q.cq->release_owner();
   set_longest_frame(q, longest_sent());  // the error may be of a wire that takes less by now
   q.counts->recoveries.add(1);
-  q.down = false;
+  q.down.set(false);
   return true;
 }
 

@@ -215,7 +215,7 @@ void Ethdev::drop_rx(EthdevRx& rx) noexcept {
   if (rx.queue == nullptr) return;
   MbufRx& q = *rx.queue;
   if (rx.rwq && q.mbufs != nullptr) halt_rx(rx);
-  q.down = true;
+  q.down.set(true);
   rx.rwq.destroy();
   rx.cq.destroy();
   rte_free(q.mbufs);

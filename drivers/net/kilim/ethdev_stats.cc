@@ -55,6 +55,9 @@ constexpr PortCount of_port[] = {
     {&port::PortStats::rx_cut, "rx_cut_records"},
     {&port::PortStats::rx_returned, "rx_returned_records"},
     {&port::PortStats::tx_lost, "tx_phy_discard_packets"},
+    {&port::PortStats::cq_overruns, "cq_overruns"},
+    {&port::PortStats::queue_events, "queue_events"},
+    {&port::PortStats::port_changes, "port_changes"},
     {&port::PortStats::rx_packets},
     {&port::PortStats::rx_bytes},
     {&port::PortStats::rx_errors},
@@ -64,7 +67,7 @@ constexpr PortCount of_port[] = {
     {&port::PortStats::tx_errors},
 };
 static_assert(std::size(of_port) == port_counts);
-constexpr std::size_t named_counts = 8;  // of those
+constexpr std::size_t named_counts = 11;  // of those
 
 // Since the last rte_eth_stats_reset().
 port::PortStats read_of_port(const SharedPort& s) noexcept {
@@ -107,7 +110,11 @@ unsigned how_many(const rte_eth_dev* dev) noexcept {
 
 void Ethdev::update_port_counts() noexcept {
   const std::lock_guard guard(lock_);
-  const port::PortStats now = port_.all_stats();
+  heed_events();
+  port::PortStats now = port_.all_stats();
+  now.cq_overruns += told_.cq_overruns;
+  now.queue_events += told_.queue_errors;
+  now.port_changes += told_.port_changes;
   for (std::size_t i = 0; i < port_counts; i++) {
     const uint64_t value = now.*of_port[i].value, known = shared_->of_port[i].read();
     if (value > known) shared_->of_port[i].add(value - known);

@@ -28,7 +28,7 @@ int Ethdev::set_up_tx(uint16_t queue, uint16_t descriptors, const rte_eth_txconf
   tx.queue = shared_array<MbufTx>(1, dev_->data->numa_node);
   if (tx.queue == nullptr) return refuse({ENOMEM, "no memory for a transmit queue"});
   new (tx.queue) MbufTx{};
-  tx.queue->down = true;  // until the port starts
+  tx.queue->down.set(true);  // until the port starts
   tx.descriptors = descriptors;
   tx.conf = conf;
   tx.conf.offloads = conf.offloads | dev_->data->dev_conf.txmode.offloads;
@@ -109,7 +109,7 @@ void Ethdev::drop_tx(EthdevTx& tx) noexcept {
     tx.qp.destroy();  // from here on the device reads no mbuf
     q.counts->lost.add(empty_mbuf_tx(q));
   }
-  q.down = true;
+  q.down.set(true);
   tx.qp.destroy();
   tx.cq.destroy();
   rte_free(q.sent);

@@ -93,7 +93,7 @@ uint64_t address_of(const MbufRx& q, const rte_mbuf& m) noexcept {
   rte_mbuf** const some = q.mbufs + std::size_t{q.ci & q.mask} * q.segments;
   q.cq->consume_singles(1);
   if (c.syndrome == prm::Syndrome::wr_flush) {
-    q.down = true;
+    q.down.set(true);
     return;
   }
   if (c.syndrome == prm::Syndrome::local_length) q.counts->too_long.add(1);

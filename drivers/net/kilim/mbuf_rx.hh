@@ -11,6 +11,7 @@
 #include <rte_mbuf.h>
 
 #include "kilim/detail/base/counter.hh"
+#include "kilim/detail/base/flag.hh"
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/detail/queue/geometry.hh"
 #include "kilim/detail/worker/poller.hh"
@@ -76,7 +77,7 @@ struct MbufRx {
   uint32_t headroom;    // bytes in front of a packet
   uint32_t room;        // bytes of an mbuf behind that
   bool one_key;         // all of the pool's memory is under one key, which the WQEs have
-  bool down;            // by an error; or stopped
+  Flag down;            // by an error, which an event may tell another thread; or stopped
   bool mini_hash;       // minis of compressed entries say the hash
   uint32_t block_done;  // packets of the block at the front that were received
   int stamp_offset;     // of the mbuf's dynamic field; negative: no stamps wanted

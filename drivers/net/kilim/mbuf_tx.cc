@@ -49,7 +49,7 @@ void free_up_to(MbufTx& q, uint32_t end) noexcept {
   while (q.cq->poll(c) != 0) {
   }
   q.counts->failures.add(1);
-  q.down = true;
+  q.down.set(true);
 }
 
 // The frame's start that goes into the WQE: where it lies, or put together in `room`.

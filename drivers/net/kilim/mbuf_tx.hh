@@ -12,6 +12,7 @@
 #include <rte_mbuf.h>
 
 #include "kilim/detail/base/counter.hh"
+#include "kilim/detail/base/flag.hh"
 #include "kilim/detail/queue/cq.hh"
 #include "kilim/detail/queue/sq.hh"
 #include "kilim/detail/worker/poller.hh"
@@ -49,7 +50,7 @@ struct MbufTx {
   bool checksums;
   bool fast_free;  // RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE was asked for
   bool chains;     // a packet of several mbufs was sent: there is no fast free any more
-  bool down;
+  Flag down;       // as MbufRx::down
   MbufKeys keys;
   worker::Poller poller;
   Ethdev* port;

@@ -84,6 +84,7 @@ class Control {
 
  private:
   void watch(uint64_t now) noexcept {
+    uint64_t overruns = 0;
     for (port::Port* p : frame_.ports()) {
       if (p->device().lost()) {
         lost_ = true;
@@ -91,7 +92,15 @@ class Control {
                      program_.name, p->name().c_str(), p->device().name());
       } else {
         p->revive(alone_ ? nullptr : &frame_.quiescence());
+        overruns += p->stats().cq_overruns;
       }
+    }
+    if (overruns > overruns_) {
+      overruns_ = overruns;
+      std::fprintf(stderr,
+                   "%s: %llu completion queue(s) ran over so far (IBV_EVENT_CQ_ERR); their queues "
+                   "stay down until the program starts anew\n",
+                   program_.name, static_cast<unsigned long long>(overruns));
     }
     if (stop_asked == 0 && !lost_) return;
     deadline_ = now + drain_at_most;
@@ -105,6 +114,7 @@ class Control {
   bool lost_ = false;
   uint64_t next_ = 0;
   uint64_t deadline_ = 0;  // of draining; 0: running
+  uint64_t overruns_ = 0;  // said
 };
 
 int run_lane(void* worker) {
