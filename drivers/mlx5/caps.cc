@@ -19,6 +19,12 @@
 namespace kilim::mlx5 {
 namespace {
 
+// Entries of a list in a WQE of so many bytes: a list is padded to a multiple of four.
+constexpr uint32_t inline_klms_of(uint32_t wqe_bytes) noexcept {
+  const uint32_t octowords = wqe_bytes / octoword_bytes;
+  return octowords < umr::umr_head_octowords ? 0 : (octowords - umr::umr_head_octowords) / 4 * 4;
+}
+
 // Takes the capabilities of UMR, atomics, inline receive and signatures from the group.
 void read_umr(const HcaCap& group, device::Caps& caps) {
   auto get = [&group](prm::CapField f) { return prm::cap_get(group, f); };
@@ -34,7 +40,10 @@ void read_umr(const HcaCap& group, device::Caps& caps) {
   const uint32_t entries = 1u << std::min(get(prm::hca_cap::log_max_klm_list_size), 24u);
   const uint32_t reach = prm::umr::chained_list_octowords + prm::umr::max_list_octowords;
   caps.max_key_entries = caps.umr_extended_offset ? entries : std::min(entries, reach);
-  caps.max_inline_klms = std::min(umr::max_inline_klms, caps.max_key_entries);
+  if (const uint32_t bytes = get(prm::hca_cap::max_wqe_sz_sq); bytes != 0)
+    caps.max_send_wqe = bytes;
+  caps.max_inline_klms =
+      std::min({umr::max_inline_klms, caps.max_key_entries, inline_klms_of(caps.max_send_wqe)});
   caps.umr_pointer_list = get(prm::hca_cap::umr_ptr_rlkey) != 0;
   caps.repeated_block = get(prm::hca_cap::repeated_block_disabled) == 0;
   caps.umr_entity_size = get(prm::hca_cap::umr_modify_entity_size_disabled) == 0;
@@ -122,16 +131,10 @@ void read_completions(ibv_context* context, device::Caps& caps) {
   if (mlx5dv_query_device(context, &dv) != 0) return;
   caps.real_time = (dv.flags & MLX5DV_CONTEXT_FLAGS_REAL_TIME_TS) != 0;
   if (dv.cqe_comp_caps.max_num == 0) return;
+  caps.max_compressed = dv.cqe_comp_caps.max_num;
   const uint32_t formats = dv.cqe_comp_caps.supported_format;
   caps.compressed_hash = (formats & MLX5DV_CQE_RES_FORMAT_HASH) != 0;
   caps.compressed_checksum = (formats & MLX5DV_CQE_RES_FORMAT_CSUM) != 0;
-}
-
-// The MAC in a default GID: its low eight bytes are the MAC as a modified EUI-64 (RFC 4291,
-// appendix A), that is with ff:fe in the middle and bit 1 of the first byte inverted.
-device::MacAddress mac_of(const ibv_gid& gid) {
-  const uint8_t* r = gid.raw;
-  return {static_cast<uint8_t>(r[8] ^ 2), r[9], r[10], r[13], r[14], r[15]};
 }
 
 // Mbit/s of one lane by ibv_port_attr::active_speed (ibv_query_port(3)); 0: unknown.
@@ -175,6 +178,18 @@ constexpr uint32_t lanes(uint8_t width) {
   }
 }
 
+// Whether one of the ports is an Ethernet one; which, is asked again where a port is named
+// (read_port()). In switchdev mode each representor is a port.
+bool has_ethernet(ibv_context* context, uint8_t ports) {
+  for (uint32_t number = 1; number <= ports; number++) {
+    ibv_port_attr port{};
+    if (ibv_query_port(context, static_cast<uint8_t>(number), &port) == 0 &&
+        port.link_layer == IBV_LINK_LAYER_ETHERNET)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<device::Caps> read_caps(ibv_context* context) {
@@ -185,17 +200,19 @@ Result<device::Caps> read_caps(ibv_context* context) {
   caps.max_qp_wr = static_cast<uint32_t>(attr.max_qp_wr);
   caps.max_cqe = static_cast<uint32_t>(attr.max_cqe);
   caps.max_sge = static_cast<uint32_t>(attr.max_sge);
-  ibv_port_attr port{};
-  const bool port_answers = ibv_query_port(context, 1, &port) == 0;
-  caps.raw_packet = port_answers && port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  caps.raw_packet = has_ethernet(context, attr.phys_port_cnt);
   caps.multi_packet = caps.raw_packet && has_multi_packet(context);
   read_completions(context, caps);
   // The kernel reports 1 << log_max_msg (Linux drivers/infiniband/hw/mlx5/main.c,
   // mlx5_query_hca_port()), 1 GiB on the cards known.
-  if (port_answers) caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);
+  ibv_port_attr port{};
+  if (ibv_query_port(context, 1, &port) == 0)
+    caps.max_message = std::min(port.max_msg_sz, prm::max_segment_bytes);
   auto group = std::make_unique<HcaCap>();
   const bool firmware_answers = query_hca_cap(context, prm::cmd::cap_general, *group);
   if (firmware_answers) read_umr(*group, caps);
+  // The library's WQEs of several packets go up to the format's own limit.
+  if (caps.max_send_wqe < prm::max_ds * octoword_bytes) caps.multi_packet = false;
   read_extended(context, firmware_answers, caps);
   if (caps.raw_packet) caps.tx = read_tx_caps(context);
   if (caps.raw_packet && caps.spread.usable()) caps.lro = read_lro_caps(context);
@@ -213,8 +230,6 @@ Result<device::PortInfo> read_port(ibv_context* context, uint8_t number) {
   info.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
   info.mtu_bytes = 128u << attr.active_mtu;
   info.speed_mbps = lane_mbps(attr.active_speed) * lanes(attr.active_width);
-  ibv_gid gid{};
-  if (info.ethernet && ibv_query_gid(context, number, 0, &gid) == 0) info.mac = mac_of(gid);
   return info;
 }
 
@@ -226,25 +241,6 @@ int read_numa_node(const std::string& sysfs, const std::string& name) {
     (void)std::fclose(f);
   }
   return node;
-}
-
-// The interface of the first GID (Linux drivers/infiniband/core/sysfs.c, show_port_gid_attr_ndev())
-// is one of the PCI function's.
-uint32_t read_frame_mtu(const std::string& sysfs, const std::string& name, uint8_t port) {
-  const std::string device = sysfs + "/class/infiniband/" + name;
-  const std::string gid = device + "/ports/" + std::to_string(port) + "/gid_attrs/ndevs/0";
-  char interface[16] = "";
-  if (std::FILE* f = std::fopen(gid.c_str(), "re")) {
-    if (std::fscanf(f, "%15s", interface) != 1) interface[0] = 0;
-    (void)std::fclose(f);
-  }
-  uint32_t mtu = 0;
-  if (interface[0] == 0) return mtu;
-  if (std::FILE* f = std::fopen((device + "/device/net/" + interface + "/mtu").c_str(), "re")) {
-    if (std::fscanf(f, "%u", &mtu) != 1) mtu = 0;
-    (void)std::fclose(f);
-  }
-  return mtu;
 }
 
 uint8_t choose_gid(ibv_context* context, uint8_t port) {

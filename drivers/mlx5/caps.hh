@@ -15,15 +15,12 @@ namespace kilim::mlx5 {
 // What the adapter does not report keeps the default of device::Caps. The error of
 // ibv_query_device(3).
 Result<device::Caps> read_caps(ibv_context* context);
-// The state of a port, numbered from 1. The error of ibv_query_port(3).
+// The state of a port, numbered from 1, without what its interface tells (port_interface.hh). The
+// error of ibv_query_port(3).
 Result<device::PortInfo> read_port(ibv_context* context, uint8_t number);
 
 // NUMA node of the adapter `name`, from the tree `sysfs` (/sys); -1: unknown.
 int read_numa_node(const std::string& sysfs, const std::string& name);
-
-// MTU of the network interface of a port, without Ethernet's header; 0: it has none, or it does not
-// tell. From the tree `sysfs` (/sys).
-uint32_t read_frame_mtu(const std::string& sysfs, const std::string& name, uint8_t port);
 
 // The GID index for connections: the first RoCE v2 entry, else 0.
 uint8_t choose_gid(ibv_context* context, uint8_t port);

@@ -7,6 +7,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include "kilim/prm/hca_cap.hh"
+#include "kilim/prm/vport_mac.hh"
 #include "kilim/prm/vport_mtu.hh"
 
 namespace kilim::mlx5 {
@@ -63,6 +64,15 @@ std::optional<uint32_t> query_inline_mode(ibv_context* context) {
 uint32_t query_vport_mtu(ibv_context* context) {
   const uint32_t bytes = query_vport(context, prm::nic_vport::mtu).value_or(0);
   return bytes > prm::nic_vport::around_mtu ? bytes - prm::nic_vport::around_mtu : 0;
+}
+
+// struct mlx5_ifc_mac_address_layout_bits.
+device::MacAddress query_vport_mac(ibv_context* context) {
+  const uint32_t high = query_vport(context, prm::nic_vport::mac_47_32).value_or(0);
+  const uint32_t low = query_vport(context, prm::nic_vport::mac_31_0).value_or(0);
+  return {static_cast<uint8_t>(high >> 8), static_cast<uint8_t>(high),
+          static_cast<uint8_t>(low >> 24), static_cast<uint8_t>(low >> 16),
+          static_cast<uint8_t>(low >> 8),  static_cast<uint8_t>(low)};
 }
 
 Result<FirmwareObject> create_object(ibv_context* context, std::span<const std::byte> command,

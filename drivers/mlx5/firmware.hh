@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 
 #include "kilim/detail/base/result.hh"
+#include "kilim/detail/device/caps.hh"
 #include "kilim/prm/cmd.hh"
 #include "kilim/prm/hca_cap.hh"
 #include "mlx5/handle.hh"
@@ -30,6 +31,10 @@ std::optional<uint32_t> query_inline_mode(ibv_context* context);
 
 // The MTU of the first port's frames, from the same context; 0: it is not told.
 uint32_t query_vport_mtu(ibv_context* context);
+
+// The address that the first port has from its card, from the same context; all zero: it is not
+// told.
+device::MacAddress query_vport_mac(ibv_context* context);
 
 // The field that every command has first.
 inline constexpr prm::CapField opcode_field{0x00, 16};

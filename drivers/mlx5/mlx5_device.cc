@@ -13,6 +13,7 @@
 #include "kilim/prm/doorbell.hh"
 #include "mlx5/caps.hh"
 #include "mlx5/firmware.hh"
+#include "mlx5/port_interface.hh"
 
 namespace kilim::mlx5 {
 
@@ -51,10 +52,12 @@ int Mlx5Device::numa_node() const noexcept {
 
 Result<device::PortInfo> Mlx5Device::port(uint8_t number) {
   Result<device::PortInfo> info = read_port(context_.get(), number);
-  if (info && info->ethernet) info->frame_mtu = read_frame_mtu(sysfs_, name_, number);
+  if (!info || !info->ethernet) return info;
+  const std::string interface = interface_folder(sysfs_, name_, number);
+  info->mac = read_port_mac(context_.get(), number, interface);
+  info->frame_mtu = read_frame_mtu(interface);
   // A virtual device has no interface, as a rule.
-  if (info && info->ethernet && info->frame_mtu == 0 && number == 1)
-    info->frame_mtu = query_vport_mtu(context_.get());
+  if (info->frame_mtu == 0 && number == 1) info->frame_mtu = query_vport_mtu(context_.get());
   return info;
 }
 

@@ -50,6 +50,7 @@ device::LroCaps read_lro_caps(ibv_context* context) {
                   prm::cap_get(*group, cap::tunnel_lro_gre) == 0 &&
                   prm::cap_get(*group, cap::tunnel_lro_vxlan) == 0;
   lro.from_l4 = prm::cap_get(*group, cap::lro_max_msg_sz_mode) != whole_frame;
+  lro.min_mss = prm::cap_get(*group, cap::lro_min_mss_size);
   for (std::size_t i = 0; i < lro.periods_us.size(); i++)
     lro.periods_us[i] = prm::cap_get(*group, cap::lro_timer_supported_periods[i]);
   return lro;

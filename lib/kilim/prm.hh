@@ -41,4 +41,5 @@
 #include "kilim/prm/text.hh"
 #include "kilim/prm/umr_limits.hh"
 #include "kilim/prm/umr_seg.hh"
+#include "kilim/prm/vport_mac.hh"
 #include "kilim/prm/vport_mtu.hh"

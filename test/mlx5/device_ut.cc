@@ -55,6 +55,35 @@ void reads_the_fence() {
   EQUAL(none.device->caps().umr_fence, prm::UmrFence::none);
 }
 
+// What others take for granted of a card: the longest send WQE, blocks of completions, the shortest
+// segment that is joined.
+void reads_what_may_differ() {
+  VirtualDevice usual{config("dev70")}, brief{config("dev71", "short-wqes")},
+      late{config("dev72", "long-lro")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(usual.device.get());
+  CU_ASSERT_PTR_NOT_NULL_FATAL(brief.device.get());
+  CU_ASSERT_PTR_NOT_NULL_FATAL(late.device.get());
+  const device::Caps &a = usual.device->caps(), &b = brief.device->caps();
+  EQUAL(a.max_send_wqe, 1024);
+  EQUAL(a.multi_packet, true);
+  EQUAL(a.max_compressed, 128);
+  EQUAL(a.lro.min_mss, 1);
+  EQUAL(b.max_send_wqe, 512);
+  EQUAL(b.max_inline_klms, 24);  // 32 octowords without the 8 of a UMR's head
+  EQUAL(b.multi_packet, false);
+  EQUAL(late.device->caps().lro.min_mss, 1348);
+}
+
+// Without RoCE no GID has the port's address in it.
+void an_address_without_roce() {
+  VirtualDevice v{config("dev73", "no-roce")};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
+  Result<device::PortInfo> port = v.device->port(1);
+  CU_ASSERT_TRUE_FATAL(port.ok());
+  EQUAL(port->mac, v.attached->hca()->config.mac);
+  CU_ASSERT_TRUE((port->mac != device::MacAddress{}) && (port->mac[0] & 1) == 0);
+}
+
 void without_devx() {
   VirtualDevice v{config("dev3", "no-devx")};
   CU_ASSERT_PTR_NOT_NULL_FATAL(v.device.get());
@@ -296,6 +325,8 @@ void thousand_rounds() {
 const kilim::test::Case cases[] = {
     {"a device tells its capabilities and its port", tells_what_it_is},
     {"the fence after a UMR is read from the device", reads_the_fence},
+    {"limits that may differ are read from the device", reads_what_may_differ},
+    {"a port without RoCE has its address", an_address_without_roce},
     {"without DevX there are no indirect keys", without_devx},
     {"limits of lists are read from the device", reads_the_limits},
     {"what cannot be made is refused", refuses},

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "kilim/detail/port/calibrate.hh"
-#include "mlx5/caps.hh"
+#include "mlx5/port_interface.hh"
 #include "split_fixture.hh"
 
 namespace split_ut {
@@ -211,20 +211,34 @@ void write_line(const std::filesystem::path& file, const char* text) {
   std::ofstream(file) << text;
 }
 
+uint32_t frame_mtu_of(const std::string& sysfs, uint8_t port) {
+  return mlx5::read_frame_mtu(mlx5::interface_folder(sysfs, "mlx5_7", port));
+}
+
 // As the kernel has them: a name at the GID, a number at the function's interface.
 void the_mtu_of_an_interface() {
   char folder[] = "/tmp/kilim-mtu-XXXXXX";
   CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
   const std::filesystem::path device = std::filesystem::path(folder) / "class/infiniband/mlx5_7";
-  EQUAL(mlx5::read_frame_mtu(folder, "mlx5_7", 2), 0u);
+  EQUAL(frame_mtu_of(folder, 2), 0u);
   write_line(device / "ports/2/gid_attrs/ndevs/0", "enp1s0f1np1\n");
-  EQUAL(mlx5::read_frame_mtu(folder, "mlx5_7", 2), 0u);
+  EQUAL(frame_mtu_of(folder, 2), 0u);
   write_line(device / "device/net/enp1s0f1np1/mtu", "1500\n");
   write_line(device / "device/net/enp1s0f0np0/mtu", "9000\n");
-  EQUAL(mlx5::read_frame_mtu(folder, "mlx5_7", 2), 1500u);
-  EQUAL(mlx5::read_frame_mtu(folder, "mlx5_7", 1), 0u);
+  EQUAL(frame_mtu_of(folder, 2), 1500u);
+  EQUAL(frame_mtu_of(folder, 1), 0u);
   write_line(device / "device/net/enp1s0f1np1/mtu", "no number\n");
-  EQUAL(mlx5::read_frame_mtu(folder, "mlx5_7", 2), 0u);
+  EQUAL(frame_mtu_of(folder, 2), 0u);
+  // Without a GID the interfaces say which port is theirs.
+  write_line(device / "device/net/enp1s0f0np0/dev_port", "0\n");
+  write_line(device / "device/net/enp1s0f1np1/dev_port", "1\n");
+  EQUAL(frame_mtu_of(folder, 1), 9000u);
+  EQUAL(frame_mtu_of(folder, 3), 0u);
+  // A bond is none of the PCI function's.
+  write_line(device / "ports/2/gid_attrs/ndevs/0", "bond0\n");
+  EQUAL(frame_mtu_of(folder, 2), 0u);
+  write_line(std::filesystem::path(folder) / "class/net/bond0/mtu", "9100\n");
+  EQUAL(frame_mtu_of(folder, 2), 9100u);
   std::filesystem::remove_all(folder);
 }
 

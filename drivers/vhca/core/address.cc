@@ -16,6 +16,7 @@ bool port_gid(const Mac& mac, uint32_t index, Gid& gid) noexcept {
 }
 
 bool port_gid(const Addresses& own, uint32_t index, Gid& gid) noexcept {
+  if (!own.roce) return false;
   if (index == 0) return port_gid(own.mac, index, gid);
   const bool named = own.gid != Gid{};
   if (named && index == 1) {

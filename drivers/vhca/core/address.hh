@@ -26,6 +26,7 @@ struct Addresses {
   // The number of this process among several that are one adapter with these addresses. A queue
   // pair's number says whose it is.
   std::optional<uint8_t> member{};
+  bool roce = true;  // false: the GID table is empty
 };
 
 inline constexpr unsigned member_shift = 16;    // of a queue pair's number

@@ -81,6 +81,10 @@ constexpr Card cards[] = {
     {"no-tunnels", [](Profile& p) { p.tunnels = p.software_parser = false; }},
     {"sw-steering", [](Profile& p) { p.software_steering = true; }},
     {"no-lro", [](Profile& p) { p.lro = false; }},
+    {"long-lro", [](Profile& p) { p.lro_min_mss = 1348; }},
+    {"no-roce", [](Profile& p) { p.roce = false; }},
+    {"short-wqes", [](Profile& p) { p.max_sq_desc_bytes = 512; }},
+    {"few-priorities", [](Profile& p) { p.flow_priorities = 8; }},
     {"no-egress", [](Profile& p) { p.egress_rules = false; }},
     {"no-swp", [](Profile& p) { p.software_parser = false; }},
     {"no-tx-offloads", plain_sending},
@@ -108,7 +112,8 @@ Result<Profile> find_profile(std::string_view name) {
                "long-lists, plain-lists, "
                "no-umr-lists, no-odp, less-odp, no-inline, no-dm, no-dc,"
                " no-signature, no-crypto, crypto-be, no-mpw, no-tunnels, no-swp, "
-               "sw-steering, no-lro, "
+               "sw-steering, no-lro, long-lro, no-roce, short-wqes, "
+               "few-priorities, "
                "no-egress, no-tx-offloads, inline-l2, inline-ip "
                "and infiniband are known"};
 }

@@ -63,6 +63,9 @@ struct Profile {
   static constexpr uint32_t max_q_counters = 127;  // of clients; facts: max_qp_cnt
 
   uint16_t lid = 0;  // of an InfiniBand port; 0: the port is Ethernet and speaks RoCE
+  // False: RoCE is off (devlink-dev(8), enable_roce), or the port is a representor: its GID table
+  // is empty.
+  bool roce = true;
 
   bool devx = true;                      // firmware commands of clients (mlx5dv_devx_*)
   bool atomics = true;                   // compare-and-swap, fetch-and-add of 8 bytes
@@ -80,8 +83,12 @@ struct Profile {
   bool egress_rules = true;        // rules of what leaves; headers that they put in front
   bool software_steering = false;  // flow tables in the adapter's memory, by format 0
   bool lro = true;                 // TIRs may join segments of TCP
-  bool software_parser = true;     // a send WQE may say where headers lie
-  bool multi_packet_send = true;   // a send WQE of a raw packet queue may hold many packets
+  uint16_t lro_min_mss = 1;        // of this many bytes at least
+  // Places of clients' rules in the kernel's order: 16, and 8 with older ones (DPDK 22.11
+  // drivers/net/mlx5/mlx5_flow_verbs.c, flow_verbs_discover_priorities(), tries both).
+  uint16_t flow_priorities = 16;
+  bool software_parser = true;    // a send WQE may say where headers lie
+  bool multi_packet_send = true;  // a send WQE of a raw packet queue may hold many packets
   bool memory_windows = true;
   bool odp = true;           // on-demand paging
   bool odp_implicit = true;  // of the whole address space
@@ -139,10 +146,12 @@ struct Profile {
 // the other byte order, as libmlx5 wants for more than one data unit), "no-mpw" (one packet a send
 // WQE), "no-tunnels" (nothing of what lies in VXLAN or GRE), "no-swp" (no software parser),
 // "sw-steering" (flow tables whose entries software writes, in a ConnectX-5's format),
-// "no-lro" (no large receives), "no-egress" (no rules of what leaves), "no-tx-offloads" (neither
-// segmentation nor VLAN insertion), "inline-l2" and "inline-ip" (send WQEs have the beginning of
-// each frame, as a ConnectX-4's), "infiniband" (the port's link layer; loopback only; tag
-// matching); EINVAL for another name.
+// "no-lro" (no large receives), "long-lro" (of segments of 1,348 bytes at least), "no-roce" (an
+// empty GID table), "short-wqes" (send WQEs of 512 bytes at most), "few-priorities" (8 places for
+// flow rules), "no-egress" (no rules of what leaves), "no-tx-offloads" (neither segmentation nor
+// VLAN insertion), "inline-l2" and "inline-ip" (send WQEs have the beginning of each frame, as a
+// ConnectX-4's), "infiniband" (the port's link layer; loopback only; tag matching); EINVAL for
+// another name.
 Result<Profile> find_profile(std::string_view name);
 
 }  // namespace kilim::vhca

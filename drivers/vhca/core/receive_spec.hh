@@ -72,6 +72,7 @@ struct TirSpec {
   uint8_t lro_versions = 0;
   uint32_t lro_bytes = 0;       // of one, as the profile counts them
   uint32_t lro_timeout_us = 0;  // it waits no longer
+  uint16_t lro_min_mss = 1;     // bytes of a segment; shorter ones are not joined
   // Frames of the same client come back.
   bool own_unicast = false;
   bool own_multicast = false;

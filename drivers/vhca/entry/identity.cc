@@ -56,6 +56,7 @@ Identity identity_of(const DeviceSpec& config) {
   for (const PortIp& ip : ips_of(config)) {
     if (ip.address != shape.gid) shape.ips[shape.ip_count++] = ip.address;
   }
+  if (const auto profile = find_profile(config.profile)) shape.roce = profile->roce;
   Identity identity{guid_of(shape.mac), {}};
   Gid gid;
   for (uint32_t i = 0; port_gid(shape, i, gid); i++) identity.gids.push_back(gid);

@@ -41,7 +41,7 @@ bool can_join(const TirSpec& s, std::span<const std::byte> frame,
     return false;
   const uint8_t flags = byte_of(frame, v.l4_at + tcp_bits_at);
   return v.l4_header == plain_tcp && (flags | flag_push) == (flag_push | flag_ack) &&
-         payload_at(v) < v.l3_end && wire::l3_checksum_good(frame, v) &&
+         payload_at(v) + s.lro_min_mss <= v.l3_end && wire::l3_checksum_good(frame, v) &&
          wire::l4_checksum_good(frame, v);
 }
 

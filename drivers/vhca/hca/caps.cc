@@ -54,7 +54,7 @@ void general(const Profile& p, CapGroup g) {
       {cap::sig_block_4048, p.signature && p.signature_4048},
       {cap::log_max_bsf_list_size, p.signature ? 2u : 0u},
       {cap::eth_net_offloads, p.raw_packet},
-      {cap::roce, p.lid == 0},
+      {cap::roce, p.lid == 0 && p.roce},
       {cap::pg, p.odp},
       {cap::atomic, p.atomics},
       {cap::cq_resize, 1},
@@ -212,11 +212,11 @@ void ethernet(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::enhanced_multi_pkt_send_wqe, p.multi_packet_send);
   prm::cap_set(g, cap::tunnel_stateless_gre, p.tunnels);
   prm::cap_set(g, cap::tunnel_stateless_vxlan, p.tunnels);
-  // Segments of any size are joined; of the four timers DPDK takes the first (mlx5.c).
+  // Of the four timers DPDK takes the first (mlx5.c).
   prm::cap_set(g, cap::lro_cap, p.lro);
   prm::cap_set(g, cap::lro_psh_flag, p.lro);
   prm::cap_set(g, cap::lro_max_msg_sz_mode, p.lro);  // of the whole frame
-  prm::cap_set(g, cap::lro_min_mss_size, p.lro);
+  prm::cap_set(g, cap::lro_min_mss_size, p.lro ? p.lro_min_mss : 0);
   for (std::size_t i = 0; p.lro && i < std::size(cap::lro_timer_supported_periods); i++)
     prm::cap_set(g, cap::lro_timer_supported_periods[i], lro::periods_us[i]);
   prm::cap_set(g, cap::swp, p.software_parser);

@@ -17,6 +17,7 @@
 #include "kilim/prm/qp_context.hh"
 #include "kilim/prm/queue_cmd.hh"
 #include "kilim/prm/text.hh"
+#include "kilim/prm/vport_mac.hh"
 #include "kilim/prm/vport_mtu.hh"
 #include "vhca/core/journal.hh"
 #include "vhca/hca/caps.hh"
@@ -43,15 +44,21 @@ Answer query_hca_cap(Hca& s, In in, Out out) {
   return {};
 }
 
-// Of the context it tells what send WQEs must have, that the port speaks RoCE, and the longest
-// frame of the first port's wire, as a kernel's driver sets it (Linux en_main.c, mlx5e_set_mtu()).
+// The context tells what send WQEs must have, whether the port speaks RoCE, its address, and the
+// longest frame of the first port's wire, as a kernel's driver sets it (Linux en_main.c,
+// mlx5e_set_mtu()).
 Answer query_nic_vport_context(Hca& s, In, Out out) {
   const wire::Wire* const wire = s.eth.ports.empty() ? nullptr : s.eth.ports.front().wire;
   if (wire != nullptr)
     prm::cap_set(out.subspan(16), prm::nic_vport::mtu,
                  std::min(wire->mtu() + prm::nic_vport::around_mtu, uint32_t{UINT16_MAX}));
   prm::cap_set(out.subspan(16), prm::nic_vport::min_wqe_inline_mode, s.config.profile.min_inline);
-  prm::cap_set(out.subspan(16), prm::nic_vport::roce_en, s.config.profile.lid == 0);
+  prm::cap_set(out.subspan(16), prm::nic_vport::roce_en,
+               s.config.profile.lid == 0 && s.config.profile.roce);
+  const Mac& m = s.config.mac;
+  prm::cap_set(out.subspan(16), prm::nic_vport::mac_47_32, uint32_t{m[0]} << 8 | m[1]);
+  prm::cap_set(out.subspan(16), prm::nic_vport::mac_31_0,
+               uint32_t{m[2]} << 24 | uint32_t{m[3]} << 16 | uint32_t{m[4]} << 8 | m[5]);
   return {};
 }
 

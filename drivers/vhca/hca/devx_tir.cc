@@ -66,6 +66,7 @@ bool fill_lro(const Profile& p, In context, TirSpec& s) {
   s.lro_versions = static_cast<uint8_t>(prm::cap_get(context, t::lro_enable_mask));
   s.lro_bytes = prm::cap_get(context, t::lro_max_msg_sz) * lro::unit_bytes;
   s.lro_timeout_us = prm::cap_get(context, t::lro_timeout_period_usecs);
+  s.lro_min_mss = p.lro_min_mss;
   const bool fits = s.lro_versions == 0 ||
                     (p.lro && s.lro_bytes != 0 && (s.lro_versions & ~(lro::ipv4 | lro::ipv6)) == 0);
   if (!fits) refusal::clash("tirc.lro_enable_mask", s.lro_versions, s.lro_bytes);

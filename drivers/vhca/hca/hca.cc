@@ -21,7 +21,8 @@ namespace kilim::vhca::hca {
 
 namespace {
 Addresses addresses_of(const HcaConfig& config) noexcept {
-  Addresses a{config.mac, config.gid, config.profile.lid, {}, 0, config.member};
+  const Profile& p = config.profile;
+  Addresses a{config.mac, config.gid, p.lid, {}, 0, config.member, p.roce};
   // Without Ethernet there is no IP to put them into.
   if (a.lid != 0) return a;
   for (const PortIp& ip : config.ips) {

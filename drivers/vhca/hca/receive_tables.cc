@@ -144,6 +144,7 @@ int modify_tir(Hca& h, uint32_t tirn, const TirSpec& s) {
   tir->spec.lro_versions = s.lro_versions;
   tir->spec.lro_bytes = s.lro_bytes;
   tir->spec.lro_timeout_us = s.lro_timeout_us;
+  tir->spec.lro_min_mss = s.lro_min_mss;
   tir->spec.fields = s.fields;
   tir->spec.ip_version = s.ip_version;
   tir->spec.l4_protocol = s.l4_protocol;

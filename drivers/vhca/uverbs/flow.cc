@@ -34,9 +34,6 @@ constexpr uint32_t known_specs[] = {0x20, 0x21, 0x30, 0x31,   0x34,   0x40,   0x
                                     0x50, 0x51, 0x60, 0x1000, 0x1001, 0x1002, 0x1003};
 constexpr uint32_t inner = 0x100;
 constexpr uint32_t flags_end = 1u << 3;
-// Linux drivers/infiniband/hw/mlx5/fs.c, MLX5_IB_FLOW_LAST_PRIO: MLX5_BY_PASS_NUM_REGULAR_PRIOS
-// - 1.
-constexpr uint16_t last_priority = 15;
 constexpr uint32_t max_specs = 10;
 
 int check(hca::Hca& h, const ib_uverbs_flow_attr& a) {
@@ -48,6 +45,9 @@ int check(hca::Hca& h, const ib_uverbs_flow_attr& a) {
     return refusal::most("size, less that of ibv_flow_attr,", a.size, longest);
   constexpr auto last_type = static_cast<uint32_t>(FlowSpec::Type::sniffer);
   if (a.type > last_type) return refusal::most("type", a.type, last_type);
+  // Linux drivers/infiniband/hw/mlx5/fs.c, MLX5_IB_FLOW_LAST_PRIO: MLX5_BY_PASS_NUM_REGULAR_PRIOS
+  // - 1.
+  const uint32_t last_priority = h.config.profile.flow_priorities - 1u;
   if (a.priority > last_priority)
     return hca::refuse_verb(h, -ENOSPC,
                             {hca::VerbRefusal::flow_priority, a.priority, last_priority});

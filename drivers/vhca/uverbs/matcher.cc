@@ -31,7 +31,6 @@ namespace {
 constexpr uint16_t longest_match = 512;  // bytes of fte_match_param
 constexpr uint8_t outer_headers_bit = 1, misc_bit = 2, inner_headers_bit = 4, misc3_bit = 16,
                   known_criteria = 0x7f;
-constexpr uint16_t last_matcher_priority = 15;  // as for flow.cc
 constexpr uint32_t longest_tag = 1u << 24;
 
 using Match = std::array<uint8_t, longest_match>;
@@ -184,9 +183,7 @@ int fill_match(const MatcherObject& m, const InBuffer& in, FlowSpec& spec) {
       !within(spec.deeper.inner, m.deeper.inner))
     return refusal::text(EINVAL, "match_value has bits where the matcher's mask has none");
   ethernet::complete_tag_masks(spec.buffer_mask, spec.deeper_mask);
-  return m.priority > last_matcher_priority
-             ? refusal::most("priority", m.priority, last_matcher_priority, ENOSPC)
-             : 0;
+  return 0;
 }
 
 // Where frames go: a queue pair, or a TIR or a flow table that a firmware command made.
@@ -313,6 +310,10 @@ int create_flow_method(Context& context, Bundle& b) {
   if (int err = fill_action(b, *matcher, to, spec); err != 0) return err;
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
+  // As flow.cc has it.
+  const uint32_t last_priority = context.hca.config.profile.flow_priorities - 1u;
+  if (spec.priority > last_priority)
+    return refusal::most("priority", spec.priority, last_priority, ENOSPC);
   FlowActionObject* action = nullptr;
   if (int err = find_action(context, b, action); err != 0) return err;
   if (int err = action != nullptr ? fill_changes(*action, matcher->table, spec) : 0; err != 0)

@@ -35,6 +35,7 @@ struct SpreadCaps {
 struct LroCaps {
   bool supported = false;
   bool from_l4 = false;  // its limit counts from TCP's header on; else from the frame's start
+  uint32_t min_mss = 0;  // bytes of the shortest segment that it joins
   std::array<uint32_t, 4> periods_us{};  // that it can wait for a further segment, rising
 
   static constexpr uint32_t unit_bytes = 256,
@@ -77,6 +78,7 @@ struct Caps {
   uint32_t max_indirection = 0;                     // longest chain of indirect keys
   uint32_t max_key_entries = 0;                     // entries of one indirect key
   uint32_t max_inline_klms = 0;                     // entries of an inline list in one WQE
+  uint32_t max_send_wqe = 1024;                     // bytes of one; 1024 also if not reported
   bool umr_pointer_list = false;                    // lists by pointer
   bool repeated_block = false;                      // strided lists
   bool umr_entity_size = false;                     // a UMR may change the size of fixed entries
@@ -92,6 +94,7 @@ struct Caps {
   uint32_t max_cqe = 0;                             // entries of one completion queue
   bool compressed_hash = false;                     // completion queues may be compressed so
   bool compressed_checksum = false;                 // (device::Compression)
+  uint32_t max_compressed = 0;                      // completions of one block of these
   bool real_time = false;                           // completions may carry the time of day
   uint32_t max_sge = 0;                             // pieces of one request
   uint32_t max_message = prm::max_segment_bytes;    // bytes of one message

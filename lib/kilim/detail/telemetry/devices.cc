@@ -44,6 +44,7 @@ void report_keys(const device::Caps& c, const Dict& out) {
   out.number("max_indirection", c.max_indirection);
   out.number("max_key_entries", c.max_key_entries);
   out.number("max_inline_klms", c.max_inline_klms);
+  out.number("max_send_wqe", c.max_send_wqe);
   out.flag("umr_pointer_list", c.umr_pointer_list);
   out.flag("repeated_block", c.repeated_block);
   out.flag("signatures", c.signatures);
@@ -62,6 +63,9 @@ void report_packets(const device::Caps& c, const Dict& out) {
   out.number("max_stride_log_bytes", c.spread.max_stride_log_bytes);
   out.flag("compressed_hash", c.compressed_hash);
   out.flag("compressed_checksum", c.compressed_checksum);
+  out.number("max_compressed", c.max_compressed);
+  out.flag("lro", c.lro.supported);
+  out.number("lro_min_mss", c.lro.min_mss);
   out.flag("real_time", c.real_time);
   out.flag("tx_checksums", c.tx.checksums);
   out.flag("tx_tunnels", c.tx.tunnels);
