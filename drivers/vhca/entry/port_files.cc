@@ -11,6 +11,7 @@
 
 #include "vhca/core/lock.hh"
 #include "vhca/core/port_counters.hh"
+#include "vhca/core/transport_counts.hh"
 #include "vhca/entry/mapped_file.hh"
 #include "vhca/hca/hca.hh"
 #include "vhca/hca/ports.hh"
@@ -20,12 +21,21 @@ namespace kilim::vhca::entry::port_files {
 
 namespace {
 
-// The first is out_of_buffer, the others are the causes of losses.
-constexpr std::size_t counts = 1 + port_losses.size();
+// The first is out_of_buffer, then come the causes of losses, then the counts of queues.
+constexpr std::size_t first_transport = 1 + port_losses.size();
+constexpr std::size_t counts = first_transport + transport_counts;
 using Sums = std::array<std::atomic<uint64_t>, counts>;
 
 const char* name_of(std::size_t count) noexcept {
-  return count == 0 ? "out_of_buffer" : port_losses[count - 1].name;
+  if (count == 0) return "out_of_buffer";
+  return count < first_transport ? port_losses[count - 1].name
+                                 : transport_count_names[count - first_transport];
+}
+
+void show(hca::Hca& hca, std::size_t count, std::atomic<uint64_t>& sum, char* text) noexcept {
+  if (count == 0) return hca::show_out_of_buffer(hca, sum, text);
+  if (count < first_transport) return hca::show_losses(hca, count - 1, sum, text);
+  hca::show_transport(hca, count - first_transport, sum, text);
 }
 
 std::string counters_folder(const DeviceConfig& d) {
@@ -65,10 +75,7 @@ void connect(hca::Hca& hca, const std::string& tree, const DeviceConfig& d) {
     void* text = map_file(tree, text_file(d, i), tpt::OdpStats::text_bytes);
     if (text == nullptr) continue;
     const LockGuard guard(hca.lock);
-    if (i == 0)
-      hca::show_out_of_buffer(hca, (*sums)[i], static_cast<char*>(text));
-    else
-      hca::show_losses(hca, i - 1, (*sums)[i], static_cast<char*>(text));
+    show(hca, i, (*sums)[i], static_cast<char*>(text));
   }
 }
 

@@ -18,7 +18,7 @@ class SharedCounter {
     text_ = text;
   }
   void add(uint64_t n) noexcept {
-    if (sum_ == nullptr) return;
+    if (sum_ == nullptr || n == 0) return;
     uint64_t shown = sum_->fetch_add(n, std::memory_order_seq_cst) + n;
     for (;;) {
       tpt::OdpStats::write_text(text_, shown);

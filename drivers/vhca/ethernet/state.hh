@@ -42,6 +42,8 @@ struct EthPort {
   PortCounters counters;
   SharedCounter out_of_buffer;  // of all processes that use the device
   ShownLosses losses;           // likewise
+  ShownTransport transport;     // likewise, of the whole adapter: port 1 shows them
+  uint64_t rnr_naks_shown = 0;  // in out_of_buffer
   uint64_t rules_ns = 0;        // CLOCK_MONOTONIC: when a rule was last made or removed
   bool paused = false;          // the next frame waits for a receive WQE
   bool counts_casts = false;    // an interface tells of the next two

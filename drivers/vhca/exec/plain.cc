@@ -239,6 +239,8 @@ template <const Kind& kind>
   else if (entries.given() != 0)
     tell_completed(e, qp, bytes);
   e.work_since_clock += done * plain_work;
+  e.context.counts.add(
+      kind.answered ? TransportCount::rx_read_requests : TransportCount::rx_write_requests, done);
   if (event) wq::raise_event(e.context, cq);
   // The general way finds out what to do about it.
   if (gone && !wq::complete_send(e.context, qp, {static_cast<uint8_t>(kind.opcode), last, bytes}))

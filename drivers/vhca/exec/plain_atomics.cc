@@ -127,6 +127,7 @@ std::size_t run_atomics(Engine& e, wq::Qp& qp, std::size_t budget, prm::Opcode o
   else if (completions != 0)
     tell_completed(e, qp, word_bytes);
   e.work_since_clock += (done + failed) * plain_work;
+  e.context.counts.add(TransportCount::rx_atomic_requests, done + failed);
   if (lost && !wq::complete_send(e.context, qp, {static_cast<uint8_t>(opcode), last, word_bytes}))
     wq::fatal_qp(e.context, qp, "the CQ of a send queue is in error");
   return done + failed;

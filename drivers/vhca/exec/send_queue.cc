@@ -56,6 +56,7 @@ bool wait_for_peer(Engine& e, wq::Qp& qp, const Verdict& o) noexcept {
   bool rnr = o.again == Again::rnr;
   begin_retrying(qp);
   if (rnr) {
+    e.context.counts.add(TransportCount::rnr_nak_retry_err);
     if (qp.rnr_left == 0) return false;
     if (qp.rnr_left != 7) qp.rnr_left--;
     wait_until(e, qp, wq::SqWait::rnr, transport::rnr_timer_ns(o.rnr_timer));
@@ -63,6 +64,7 @@ bool wait_for_peer(Engine& e, wq::Qp& qp, const Verdict& o) noexcept {
   }
   // The first time an answer is missing costs a timeout too.
   if (qp.timeouts > qp.retry_left) return false;
+  if (qp.timeouts != 0) e.context.counts.add(TransportCount::local_ack_timeout_err);
   if (qp.attr.timeout != 0) qp.timeouts++;
   wait_until(e, qp, wq::SqWait::timeout, transport::timeout_ns(qp.attr.timeout));
   return true;

@@ -141,6 +141,11 @@ void show_losses(Hca& h, std::size_t cause, std::atomic<uint64_t>& sum, char* te
   h.eth.losses_due_ns = 0;
 }
 
+void show_transport(Hca& h, std::size_t count, std::atomic<uint64_t>& sum, char* text) noexcept {
+  ethernet::eth_port(h.eth, 1).transport.use(count, sum, text);
+  h.eth.losses_due_ns = 0;
+}
+
 void tell_losses(Hca& h, bool worked) noexcept {
   constexpr uint64_t soon_ns = 1'000'000;
   if (h.context.now_ns >= h.eth.losses_due_ns) [[unlikely]]

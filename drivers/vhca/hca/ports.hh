@@ -31,6 +31,8 @@ std::optional<Mac> find_neighbour(Hca&, uint32_t port, const Gid&);
 void show_out_of_buffer(Hca&, std::atomic<uint64_t>& sum, char* text) noexcept;
 // The same of what it has lost by a cause (core/port_counters.hh).
 void show_losses(Hca&, std::size_t cause, std::atomic<uint64_t>& sum, char* text) noexcept;
+// It shows what its queues have asked and refused (core/transport_counts.hh) likewise.
+void show_transport(Hca&, std::size_t count, std::atomic<uint64_t>& sum, char* text) noexcept;
 // The engine has worked, or not: losses are shown when it is time.
 void tell_losses(Hca&, bool worked) noexcept;
 

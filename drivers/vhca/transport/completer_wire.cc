@@ -42,8 +42,15 @@ bool acknowledge(RoceLink& link, wq::Qp& qp, uint32_t psn) noexcept {
   return w.count == 0 || psn == w.una_psn;
 }
 
+// An answer before this packet is missing.
+void take_implied_nak(RoceLink& link, wq::Qp& qp) noexcept {
+  link.context->counts.add(TransportCount::implied_nak_seq_err);
+  go_back(link, qp, false);
+}
+
 void handle_rnr_nak(RoceLink& link, wq::Qp& qp, uint8_t timer) noexcept {
   wq::RcWire& w = *qp.rc;
+  link.context->counts.add(TransportCount::rnr_nak_retry_err);
   if (w.rnr_left == 0)
     return fail_oldest(link, qp, {Syndrome::rnr_retry_exc, "receiver not ready"});
   if (w.rnr_left != 7) w.rnr_left--;
@@ -59,6 +66,7 @@ void handle_nak(RoceLink& link, wq::Qp& qp, uint8_t code) noexcept {
   using roce::aeth::Nak;
   switch (static_cast<Nak>(code)) {
     case Nak::sequence:
+      link.context->counts.add(TransportCount::packet_seq_err);
       return go_back(link, qp, false);
     case Nak::invalid_request:
       return fail_oldest(link, qp, {Syndrome::remote_inval_req, "the peer refused the request"});
@@ -73,7 +81,7 @@ void handle_ack(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   bool ack = p.ack_kind == roce::aeth::ack;
   bool all = acknowledge(link, qp, ack ? roce::psn_add(p.psn, 1) : p.psn);
   if (!runs(qp)) return;
-  if (!all) return go_back(link, qp, false);
+  if (!all) return take_implied_nak(link, qp);
   if (ack || qp.rc->count == 0 || p.psn != qp.rc->una_psn) return;
   if (p.ack_kind == roce::aeth::rnr) return handle_rnr_nak(link, qp, p.ack_value);
   if (p.ack_kind == roce::aeth::nak) handle_nak(link, qp, p.ack_value);
@@ -110,7 +118,7 @@ void handle_answer(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   wq::RcWire& w = *qp.rc;
   acknowledge(link, qp, p.psn);
   if (!runs(qp) || w.count == 0) return;
-  if (p.psn != w.una_psn || !w.at(0).answered()) return go_back(link, qp, false);
+  if (p.psn != w.una_psn || !w.at(0).answered()) return take_implied_nak(link, qp);
   wq::RcMessage m = w.at(0);
   bool atomic = p.op == roce::Op::atomic_acknowledge;
   if (atomic != (m.kind == wq::RcMessage::Kind::atomic))

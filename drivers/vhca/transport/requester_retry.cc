@@ -108,6 +108,7 @@ void check_timer(RoceLink& link, wq::Qp& qp) noexcept {
   if (w.retry_left == 0)
     return fail_oldest(link, qp, {Syndrome::transport_retry_exc, "the peer does not answer"});
   w.retry_left--;
+  link.context->counts.add(TransportCount::local_ack_timeout_err);
   // The specification lets the timer run up to four times as long: a busy machine is no dead peer.
   unsigned tries = qp.attr.retry_cnt - std::min(w.retry_left, qp.attr.retry_cnt);
   w.deadline_ns = now + (timeout_ns(qp.attr.timeout) << std::min(tries, 2u));

@@ -178,6 +178,7 @@ Verdict respond_write(wq::EngineContext& context, wq::Qp& qp, const Request& r) 
   note(context, qp, r, t);
   if (!t.source.ok()) return t.source;
   if (t.target.misses_page()) return page_missed(qp);
+  context.counts.add(TransportCount::rx_write_requests);
   if (!t.target.ok()) return refuse_range(context, qp, to, t.target.why);
   return with_imm ? finish(context, qp, r, wqe) : Verdict::done();
 }
@@ -190,6 +191,7 @@ Verdict respond_read(wq::EngineContext& context, wq::Qp& qp, const Request& r) n
   tpt::Transfer t = tpt::move_bytes(context.translator, from, r.local, r.ask.bytes);
   note(context, qp, r, t, wq::SignEnd::source);
   if (t.source.misses_page()) return page_missed(qp);
+  if (!t.target.misses_page()) context.counts.add(TransportCount::rx_read_requests);
   if (!t.source.ok()) return refuse_range(context, qp, from, t.source.why);
   if (!t.target.ok()) return t.target;
   return Verdict::done();
@@ -220,6 +222,7 @@ Verdict respond_atomic(wq::EngineContext& context, wq::Qp& qp, const Request& r)
   if (Verdict d = tpt::page_in(context.translator, r.local, 8); !d.ok()) return d;
   WordChange change{has_opcode(r, Opcode::atomic_fa), r.ask.swap_add, r.ask.compare};
   if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
+  context.counts.add(TransportCount::rx_atomic_requests);
   tpt::Transfer t = scatter_answer(context, r, old);
   if (!t.target.ok()) return t.target;
   t.pieces++;

@@ -156,6 +156,7 @@ Verdict claim_receive(wq::EngineContext& context, wq::Qp& qp, wq::RecvWqe& wqe) 
     case wq::RecvTake::ok:
       return Verdict::done();
     case wq::RecvTake::empty:
+      context.counts.rnr_naks++;
       return Verdict::rnr(qp.attr.min_rnr_timer);
     case wq::RecvTake::refused:
       return fail_receive(context, qp, wqe, context.objection, Syndrome::remote_op);

@@ -59,6 +59,7 @@ Verdict execute_write(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept 
   uint64_t bytes = p.payload.size();
   if (has(p, flag::first)) {
     if (Verdict o = open_write(link, qp, p); !o.ok()) return o;
+    context.counts.add(TransportCount::rx_write_requests);
   }
   bool fits = w.received + bytes <= w.write_length;
   if (!fits || (has(p, flag::last) && w.received + bytes != w.write_length))
@@ -90,6 +91,7 @@ Verdict execute_read(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   if (Verdict o = watch_range(link, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   if (Verdict o = admit_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
   if (Verdict o = page_in_range(context, qp, range, prm::mkey::remote_read); !o.ok()) return o;
+  context.counts.add(TransportCount::rx_read_requests);
   wq::RcAnswer& a = new_answer(qp, p.psn, packets_of(p.length, mtu_bytes(qp)));
   a.va = p.va;
   a.rkey = p.rkey;
@@ -111,6 +113,7 @@ Verdict execute_atomic(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept
   if (Verdict o = find_word(context, qp, p.rkey, p.va, word); !o.ok()) return o;
   WordChange change{p.op == Op::fetch_add, p.swap_add, p.compare};
   if (Verdict o = change_word(context, qp, word, change, old); !o.ok()) return o;
+  context.counts.add(TransportCount::rx_atomic_requests);
   wq::RcAnswer& a = new_answer(qp, p.psn, 1);
   a.atomic = true;
   a.original = old;
@@ -184,8 +187,12 @@ void handle_request(RoceLink& link, wq::Qp& qp, const RocePacket& p) noexcept {
   if (!answers(qp)) return;
   if (qp.type == QpType::uc) return handle_unreliable(link, qp, p);
   int32_t ahead = roce::psn_diff(p.psn, w.expected_psn);
-  if (ahead < 0) return handle_repeat(link, qp, p);
+  if (ahead < 0) {
+    link.context->counts.add(TransportCount::duplicate_request);
+    return handle_repeat(link, qp, p);
+  }
   if (ahead > 0) {
+    link.context->counts.add(TransportCount::out_of_sequence);
     if (!w.silent) owe_nak(link, qp, roce::aeth::nak, static_cast<uint8_t>(Nak::sequence));
     return;
   }

@@ -263,6 +263,40 @@ bool complete_tag(EngineContext& context, Qp& qp, const TagCompletion& done) noe
   return write_cqe(context, cq, cqe, done.op, done.solicited);
 }
 
+namespace {
+
+TransportCount count_of(prm::Syndrome s) noexcept {
+  switch (s) {
+    case prm::Syndrome::remote_inval_req:
+      return TransportCount::req_remote_invalid_request;
+    case prm::Syndrome::remote_access:
+      return TransportCount::req_remote_access_errors;
+    case prm::Syndrome::transport_retry_exc:
+      return TransportCount::req_transport_retries_exceeded;
+    case prm::Syndrome::rnr_retry_exc:
+      return TransportCount::req_rnr_retries_exceeded;
+    case prm::Syndrome::wr_flush:
+      return TransportCount::req_cqe_flush_error;
+    default:
+      return TransportCount::req_cqe_error;
+  }
+}
+
+// The first entry of a queue that software has moved to ERR counts as an error, not as a flush.
+void count_failed_send(TransportCounts& counts, prm::Syndrome s, bool own_end) noexcept {
+  counts.add(TransportCount::req_cqe_error);
+  const TransportCount cause = count_of(s);
+  if (cause != TransportCount::req_cqe_error && !own_end) counts.add(cause);
+}
+
+void count_failed_recv(TransportCounts& counts, prm::Syndrome s) noexcept {
+  counts.add(TransportCount::resp_cqe_error);
+  if (s == prm::Syndrome::wr_flush) counts.add(TransportCount::resp_cqe_flush_error);
+  if (s == prm::Syndrome::local_length) counts.add(TransportCount::resp_local_length_error);
+}
+
+}  // namespace
+
 bool complete_failed_send(EngineContext& context, Qp& qp, const SendFailure& f) noexcept {
   // A series of flushed WQEs may have one entry only, that of its first (DPDK sizes its transmit
   // queues so: MLX5_COMP_ONLY_FIRST_ERR in mlx5_tx_cseg_init, drivers/net/mlx5/mlx5_tx.h).
@@ -273,7 +307,9 @@ bool complete_failed_send(EngineContext& context, Qp& qp, const SendFailure& f) 
   prm::ErrCqe err = error_entry(qp, f.verdict, way_of_send(f.wqe_opcode), f.wqe_index);
   // unionxic/rdma-fault-characterization: a WRITE of a queue that software moves has 0xf5, those
   // behind any error have 0xf9.
-  if (flushed && qp.ended_by_client && !qp.send_error_told) err.vendor_err_synd = vendor_of_own_end;
+  const bool own_end = flushed && qp.ended_by_client && !qp.send_error_told;
+  if (own_end) err.vendor_err_synd = vendor_of_own_end;
+  count_failed_send(context.counts, f.verdict.syndrome, own_end);
   qp.send_error_told = true;
   err.srqn = be32{qp.spec.uidx};
   err.s_wqe_opcode_qpn = be32{prm::cqe::err_wqe_opcode::at(f.wqe_opcode) | qp.qpn.value()};
@@ -287,6 +323,7 @@ bool complete_failed_send(EngineContext& context, Qp& qp, const SendFailure& f) 
 
 bool complete_failed_recv(EngineContext& context, Qp& qp, uint16_t wqe_index,
                           const Verdict& verdict) noexcept {
+  count_failed_recv(context.counts, verdict.syndrome);
   prm::ErrCqe err = error_entry(qp, verdict, DataWay::receive, wqe_index);
   err.srqn = be32{receiver_uidx(qp)};
   prm::Cqe cqe = report_error(context, *qp.recv_cq, prm::CqeOpcode::resp_err, err);

@@ -10,6 +10,7 @@
 #include "vhca/core/object_table.hh"
 #include "vhca/core/profile.hh"
 #include "vhca/core/request_faults.hh"
+#include "vhca/core/transport_counts.hh"
 #include "vhca/core/verdict.hh"
 #include "vhca/tpt/transfer.hh"
 #include "vhca/wq/qp_list.hh"
@@ -42,7 +43,8 @@ struct EngineContext {
   bool keeps_answers = false;              // short answers go to entry_data instead of to memory
   std::array<std::byte, 64> entry_data{};  // what the next completion carries, see in_entry.hh
   Cq* open_blocks = nullptr;  // completion queues with a compressed block that is not written yet
-  ErrorList in_error;         // their rings are looked at every turn, without doorbells
+  TransportCounts counts;
+  ErrorList in_error;  // their rings are looked at every turn, without doorbells
 };
 
 }  // namespace kilim::vhca::wq

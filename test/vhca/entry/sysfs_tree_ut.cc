@@ -230,6 +230,17 @@ void nobody_cuts_a_statistic_off() {
   tree->erase();
 }
 
+// Each under the name that mlx5_ib gives it, and 0 at first.
+void each_count_of_queues_has_a_file() {
+  auto tree = entry::SysfsTree::make();
+  CU_ASSERT_FATAL(tree.ok());
+  CU_ASSERT_FATAL(tree->add(device_named("some0", 7), Profile{}).ok());
+  const std::string folder = tree->path() + "/class/infiniband/some0/ports/1/hw_counters/";
+  for (const char* name : transport_count_names)
+    EQUAL(line_of(folder + name), "                   0");
+  tree->erase();
+}
+
 // A number of a process or a descriptor that has become another's, or a file put there by hand.
 void another_file_in_a_statistics_place_is_not_mapped() {
   auto tree = entry::SysfsTree::make(), other = entry::SysfsTree::make();
@@ -239,7 +250,7 @@ void another_file_in_a_statistics_place_is_not_mapped() {
   CU_ASSERT_FATAL(tree->add(config, Profile{}).ok());
   CU_ASSERT_FATAL(other->add(config, Profile{}).ok());
   const std::string name = "devices/some0.port_counters", path = tree->path() + "/" + name;
-  constexpr std::size_t bytes = sizeof(uint64_t) * (1 + port_losses.size());
+  constexpr std::size_t bytes = sizeof(uint64_t) * (1 + port_losses.size() + transport_counts);
   const auto maps = [&] { return entry::map_file(tree->path(), name, bytes) != nullptr; };
   CU_ASSERT_TRUE(maps());
   CU_ASSERT_TRUE(entry::map_file(tree->path(), name, 4096) == nullptr);
@@ -275,6 +286,7 @@ void a_removed_device_gives_its_descriptors_back() {
 }
 
 const test::Case cases[] = {
+    {"each count of queues has a file", each_count_of_queues_has_a_file},
     {"nobody cuts a statistic off", nobody_cuts_a_statistic_off},
     {"another file in a statistic's place is not mapped",
      another_file_in_a_statistics_place_is_not_mapped},
