@@ -310,7 +310,7 @@ int create_flow_method(Context& context, Bundle& b) {
   if (int err = fill_action(b, *matcher, to, spec); err != 0) return err;
   if (int err = fill_match(*matcher, b.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE), spec); err != 0)
     return err;
-  // As flow.cc has it.
+  // The limit is that of flow.cc.
   const uint32_t last_priority = context.hca.config.profile.flow_priorities - 1u;
   if (spec.priority > last_priority)
     return refusal::most("priority", spec.priority, last_priority, ENOSPC);
