@@ -68,6 +68,19 @@ void defaults() {
   }
 }
 
+// Signatures of processors: Haswell, Broadwell-EP, Skylake-SP, and one of another family.
+void processors() {
+  EQUAL(loses_by_relaxed_ordering(0x306f2), true);
+  EQUAL(loses_by_relaxed_ordering(0x406f1), true);
+  EQUAL(loses_by_relaxed_ordering(0x50654), false);
+  EQUAL(loses_by_relaxed_ordering(0x30ff2), false);
+  auto given = parse_devargs("relaxed_ordering_en=0");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(std::get_if<Devargs>(&given));
+  EQUAL(std::get_if<Devargs>(&given)->relaxed_ordering, 0);
+  auto usual = parse_devargs("");
+  EQUAL(std::get_if<Devargs>(&usual)->relaxed_ordering, usual_relaxed_ordering());
+}
+
 struct Refused {
   const char* text;
   const char* names;  // the argument
@@ -87,10 +100,11 @@ constexpr Refused refused[] = {
     {"txqs_min_inline=65",   "txqs_min_inline=65", "0 to 64"},
     {"txq_inline_mpw=100",   "txq_inline_mpw=100", "must be 0"},
     {"rxq_cqe_comp_en=2",    "rxq_cqe_comp_en=2", "0 or 1"},
-    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= lro_timeout_usec= inline_recv= wire= netdev= progress= fault= lint= explain= order= profile= mac= gid= ip= seed= journal="},
+    {"bogus=1",              "bogus",           "known are hca= port= rxq= txq= rxd= txd= relaxed_ordering_en= rxq_cqe_comp_en= txq_mpw_en= txq_inline_min= txq_inline_max= txqs_min_inline= txq_inline_mpw= mprq_en= rxqs_min_mprq= mprq_log_stride_num= mprq_log_stride_size= mprq_max_memcpy_len= lro_timeout_usec= inline_recv= wire= netdev= progress= fault= lint= explain= order= profile= mac= gid= ip= seed= journal="},
     {"hca=vhca0,speed=fast", "speed",           "known are"},
-    {"port=0",               "port=0",          "1 to 2"},
-    {"port=3",               "port=3",          "1 to 2"},
+    {"port=0",               "port=0",          "1 to 255"},
+    {"port=256",             "port=256",        "1 to 255"},
+    {"relaxed_ordering_en=2", "relaxed_ordering_en=2", "0 or 1"},
     {"rxq=65",               "rxq=65",          "1 to 64"},
     {"rxq=0",                "rxq=0",           "1 to 64"},
     {"txq=65",               "txq=65",          "1 to 64"},
@@ -148,6 +162,7 @@ const kilim::test::Case cases[] = {
     {"a fault may be of send requests", faults},
     {"a port's device has all words of devices", words_of_the_device},
     {"without arguments there are defaults", defaults},
+    {"relaxed ordering is usual, but on some processors", processors},
     {"a refusal names the argument and its range", refusals},
     {"vhca and a number is a virtual device", virtual_names},
 };

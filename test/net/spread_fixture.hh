@@ -127,8 +127,8 @@ struct SpreadBench {
 
   // `like`: of the receive queues, but for their caches.
   explicit SpreadBench(uint32_t n, uint32_t buffers = 4096, uint32_t depth = 128,
-                       port::RxSetup like = usual_setup)
-      : t(buffers, like.strides.has_value()), queues(n) {
+                       port::RxSetup like = usual_setup, const char* profile = "")
+      : t(buffers, like.strides.has_value(), "", profile), queues(n) {
     for (uint32_t q = 0; q < n; q++) caches.push_back(std::make_unique<pool::BufferCache>(t.pool));
     CU_ASSERT_TRUE_FATAL(t.start(*t.near, {.rxd = 64, .txd = 256}).ok());
     CU_ASSERT_TRUE_FATAL(t.far->configure({.rxq = n, .rxd = depth, .txd = 64}, t.memory).ok());
@@ -193,5 +193,6 @@ std::span<const Case> form_cases();
 std::span<const Case> hash_cases();
 std::span<const Case> joined_cases();
 std::span<const Case> lro_cases();
+std::span<const Case> limit_cases();
 
 }  // namespace kilim::test

@@ -254,6 +254,6 @@ KILIM_TEST_MAIN(spread) {
       "spread",
       {spread_ut::cases, kilim::test::rule_cases(), kilim::test::tunnel_cases(),
        kilim::test::worker_cases(), kilim::test::form_cases(), kilim::test::joined_cases(),
-       kilim::test::lro_cases()},
+       kilim::test::lro_cases(), kilim::test::limit_cases()},
       argc, argv);
 }

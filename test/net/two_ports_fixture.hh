@@ -62,13 +62,14 @@ struct TwoPorts {
                                                  .side_piece = holders ? 256u : 0u,
                                                  .holders = holders}));
   }
-  explicit TwoPorts(uint32_t buffers = 4096, bool holders = false, const char* failing = "")
+  explicit TwoPorts(uint32_t buffers = 4096, bool holders = false, const char* failing = "",
+                    const char* profile = "")
       : memory(arena(buffers, holders)),
         pool(*std::move(pool::Pool::create(memory.arena(), {.name = "two", .count = buffers}))) {
     cache.emplace(pool);
     const std::string wire = fresh("cable:c");
     near = make_port(fresh("vhca"), wire);
-    far = make_port(fresh("vhca"), wire, 0, {}, "", failing);
+    far = make_port(fresh("vhca"), wire, 0, {}, profile, failing);
     CU_ASSERT_TRUE_FATAL(near != nullptr);
     CU_ASSERT_TRUE_FATAL(far != nullptr);
   }

@@ -9,6 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <rte_kvargs.h>
 
 #include "kilim/detail/base/nearest.hh"
@@ -56,11 +59,12 @@ const char* parse_inline_several(Devargs&, const char* v) {
 // clang-format off
 constexpr Row rows[] = {
     {"hca",      "name of an RDMA device, or vhcaN for a virtual one; default vhcaN of net_kilimN", nullptr, 0, 0, false, parse_hca},
-    {"port",     "1 to 2; default 1",                           &Devargs::port, 1, 2, false, nullptr},
+    {"port",     "1 to 255; default 1",                         &Devargs::port, 1, 255, false, nullptr},
     {"rxq",      "1 to 64; default 1",                          &Devargs::rxq, 1, 64, false, nullptr},
     {"txq",      "1 to 64; default 1",                          &Devargs::txq, 1, 64, false, nullptr},
     {"rxd",      "64 to 8192, a power of two; default 1024",    &Devargs::rxd, 64, 8192, true, nullptr},
     {"txd",      "64 to 8192, a power of two; default 1024",    &Devargs::txd, 64, 8192, true, nullptr},
+    {"relaxed_ordering_en", "0 or 1; default 1, but 0 on Intel's Haswell and Broadwell: packets may be written in another order than they came", &Devargs::relaxed_ordering, 0, 1, false, nullptr},
     {"rxq_cqe_comp_en", "0 or 1; default 0; of the ethdev: completions share entries", &Devargs::compress, 0, 1, false, nullptr},
     {"txq_mpw_en", "0 or 1; default 1; of the ethdev: several packets a WQE", &Devargs::multi_packet, 0, 1, false, nullptr},
     {"txq_inline_min", "0 to 254; default 0; of the ethdev: bytes of each frame in its WQE", &Devargs::inline_min, 0, 254, false, nullptr},
@@ -138,6 +142,24 @@ std::string parse(Devargs& d, const Row& row, const char* value) {
 }
 
 }  // namespace
+
+bool loses_by_relaxed_ordering(uint32_t signature) noexcept {
+  const uint32_t family = signature >> 8 & 0xf;
+  const uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
+  constexpr uint32_t models[] = {0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56};
+  return family == 6 && std::ranges::find(models, model) != std::end(models);
+}
+
+uint32_t usual_relaxed_ordering() noexcept {
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool intel = __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_INTEL_ebx &&
+                     edx == signature_INTEL_edx && ecx == signature_INTEL_ecx;
+  if (intel && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && loses_by_relaxed_ordering(eax))
+    return 0;
+#endif
+  return 1;
+}
 
 std::variant<Devargs, DevargsError> parse_devargs(const char* text) {
   Devargs d;

@@ -12,6 +12,13 @@
 
 namespace kilim::net {
 
+// 0 on Intel's Haswell and Broadwell, whose root ports lose by it; else 1 (DPDK 22.11
+// drivers/common/mlx5/linux/mlx5_common_verbs.c, mlx5_common_verbs_reg_mr(), and mlx5_common.c,
+// haswell_broadwell_cpu; Linux drivers/pci/quirks.c, quirk_relaxedordering_disable()).
+uint32_t usual_relaxed_ordering() noexcept;
+// By what CPUID says in leaf 1, EAX, of an Intel processor.
+bool loses_by_relaxed_ordering(uint32_t signature) noexcept;
+
 // The arguments, with their defaults.
 struct Devargs {
   // hca= and the words of virtual devices; the name is empty where there is no hca=.
@@ -21,6 +28,7 @@ struct Devargs {
   uint32_t txq = 1;
   uint32_t rxd = 1024;
   uint32_t txd = 1024;
+  uint32_t relaxed_ordering = usual_relaxed_ordering();  // relaxed_ordering_en: of packet memory
   // Arguments of the ethdev alone, under the names of DPDK's mlx5 driver.
   uint32_t compress = 0;           // rxq_cqe_comp_en: completions share entries
   uint32_t multi_packet = 1;       // txq_mpw_en: WQEs of several packets, where the device has them

@@ -86,6 +86,7 @@ int probe(rte_vdev_device* vdev) {
   parts.number = static_cast<uint8_t>(args.port);
   parts.defaults = {args.rxq, args.txq, args.rxd, args.txd};
   parts.limit_frames = attach::set_mtu;
+  parts.relaxed_ordering = args.relaxed_ordering != 0;
   auto made = port::Port::create(std::move(parts));
   if (!made) return refuse(name, made.error(), about.c_str());
   auto ethdev = std::make_unique<Ethdev>(**made, args);

@@ -16,6 +16,7 @@
 
 #include "kilim/detail/device/owned.hh"
 #include "kilim/detail/flow/filter.hh"
+#include "kilim/detail/mr/runs.hh"
 #include "kilim/detail/port/port.hh"
 #include "kilim/detail/port/retry.hh"
 #include "net/kilim/devargs.hh"
@@ -81,7 +82,9 @@ class Ethdev {
  public:
   // `port` outlives it.
   Ethdev(port::Port& port, const Devargs& args) noexcept
-      : port_(port), args_(args), memory_(port.device().registrar()) {}
+      : port_(port),
+        args_(args),
+        memory_(port.device().registrar(), mr::packet_rights(args.relaxed_ordering != 0)) {}
   Ethdev(const Ethdev&) = delete;
   Ethdev& operator=(const Ethdev&) = delete;
   ~Ethdev();

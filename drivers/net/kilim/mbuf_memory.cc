@@ -15,7 +15,6 @@ namespace kilim::net {
 namespace {
 
 constexpr const char* memory_callback = "kilim_ethdev";  // told apart by their argument
-constexpr uint32_t rights = mr::Access::local_write;
 
 void on_memory_event(rte_mem_event event, const void* address, size_t bytes, void* memory) {
   if (event == RTE_MEM_EVENT_FREE)
@@ -58,7 +57,8 @@ bool pinned_elsewhere(rte_mempool& pool) noexcept {
 }  // namespace
 
 // Without hugepages EAL frees no memory and has no events.
-MbufMemory::MbufMemory(mr::Registrar& registrar) noexcept : registrar_(registrar) {
+MbufMemory::MbufMemory(mr::Registrar& registrar, uint32_t rights) noexcept
+    : registrar_(registrar), rights_(rights) {
   follows_ = rte_mem_event_callback_register(memory_callback, on_memory_event, this) == 0;
 }
 
@@ -83,7 +83,7 @@ Status MbufMemory::add_pool(rte_mempool& pool) {
   Missing missing{&regions_, pool.nb_mem_chunks == 0 || pinned_elsewhere(pool)};
   rte_mempool_mem_iter(&pool, look_for_gap, &missing);
   if (!missing.any) return Done{};
-  return keep(mr::register_mempool(registrar_, &pool, rights));
+  return keep(mr::register_mempool(registrar_, &pool, rights_));
 }
 
 KeySpan MbufMemory::whole(rte_mempool& pool) noexcept {
@@ -96,7 +96,7 @@ KeySpan MbufMemory::whole(rte_mempool& pool) noexcept {
 
 Status MbufMemory::add_range(std::span<std::byte> memory) {
   const std::lock_guard guard(lock_);
-  return keep(mr::register_range(registrar_, memory, rights));
+  return keep(mr::register_range(registrar_, memory, rights_));
 }
 
 Status MbufMemory::remove_range(std::span<std::byte> memory) {
@@ -132,7 +132,7 @@ void MbufMemory::learn(const rte_mbuf& mbuf, uint64_t address) noexcept {
   }
   for (const mem::Range& run : mem::eal_runs()) {
     const auto first = reinterpret_cast<uint64_t>(run.base);
-    if (address - first < run.bytes) (void)keep(mr::register_runs(registrar_, run.span(), rights));
+    if (address - first < run.bytes) (void)keep(mr::register_runs(registrar_, run.span(), rights_));
   }
 }
 

@@ -32,8 +32,8 @@ struct KeySpan {
 
 class MbufMemory {
  public:
-  // `registrar` outlives it.
-  explicit MbufMemory(mr::Registrar& registrar) noexcept;
+  // `registrar` outlives it. `rights`: of all memory (mr::packet_rights()).
+  explicit MbufMemory(mr::Registrar& registrar, uint32_t rights = mr::Access::local_write) noexcept;
   ~MbufMemory();
   MbufMemory(const MbufMemory&) = delete;
   MbufMemory& operator=(const MbufMemory&) = delete;
@@ -64,6 +64,7 @@ class MbufMemory {
   void learn(const rte_mbuf& mbuf, uint64_t address) noexcept;
 
   mr::Registrar& registrar_;
+  uint32_t rights_;
   bool follows_ = false;
   std::recursive_mutex lock_;  // EAL's events may come from a registration itself
   std::list<mr::Mr> regions_;

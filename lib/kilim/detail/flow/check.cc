@@ -193,6 +193,9 @@ RuleError check(const Rss& rss, const RuleLimits& limits) noexcept {
     return wrong(Field::rss_table,
                  "the table's size is a power of two, at most 512 and what the "
                  "device has");
+  if (rss.inner && limits.few_places)
+    return {EOPNOTSUPP, Field::rss_types,
+            "inner headers are hashed with 16 priorities of flow rules, and this kernel has 8"};
   for (const uint16_t q : rss.table)
     if (q >= limits.queues) return wrong(Field::rss_table, "the port has no such receive queue");
   return ok;
@@ -200,6 +203,9 @@ RuleError check(const Rss& rss, const RuleLimits& limits) noexcept {
 
 RuleError check(const Rule& rule, const RuleLimits& limits) noexcept {
   if (rule.priority > last_priority) return wrong(Field::priority, "priorities are 0 to 2");
+  if (rule.priority != 0 && limits.few_places)
+    return {EOPNOTSUPP, Field::priority,
+            "this kernel has 8 priorities of flow rules, which suffice for priority 0 alone"};
   if (RuleError e = check(rule.match); e.code != 0) return e;
   return check_action(rule, limits);
 }

@@ -41,8 +41,9 @@ Match inside(const Inner& inner) noexcept;
 // port and GRE, over IPv4 and IPv6. None for groups alone, whose frames have no hash.
 std::vector<Match> in_tunnels(const Match& match);
 
-// Places of rules in a device's order, of which mlx5 devices have 16. A rule has three from its
-// place on, one for each layer: device_priority().
+// Places of rules in a device's order, of which mlx5 devices have 16, and 8 with older kernels
+// (DPDK 22.11 drivers/net/mlx5/mlx5_flow_verbs.c, flow_verbs_discover_priorities()). A rule has
+// three from its place on, one for each layer: device_priority().
 constexpr uint16_t device_priority(uint16_t place, Layer layer) noexcept {
   return static_cast<uint16_t>(place + static_cast<uint16_t>(layer));
 }
@@ -55,8 +56,11 @@ constexpr uint16_t place_of_priority(uint8_t priority) noexcept {
 // different headers, and each leads a frame that both match where its set says
 // (doc/decisions/0070).
 inline constexpr uint16_t own_sets = 2;
-constexpr uint16_t place_of_own(uint16_t set, bool tunnels) noexcept {
+// With `few` places, 8, there is one priority, no rule looks into tunnels, and one place stays free
+// so that no set meets the rules of others.
+constexpr uint16_t place_of_own(uint16_t set, bool tunnels, bool few = false) noexcept {
   constexpr uint16_t first = 3 * layers;  // flow::last_priority + 1 priorities
+  if (few) return static_cast<uint16_t>(layers + 1 + set);
   return static_cast<uint16_t>(first + set + (tunnels ? 0 : layers));
 }
 

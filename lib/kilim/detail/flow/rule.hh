@@ -79,6 +79,7 @@ struct RuleError {
 struct RuleLimits {
   uint32_t queues = 1;                     // receive queues of the port
   uint32_t longest_table = longest_table;  // entries of a table
+  bool few_places = false;                 // 8 in the device's order (flow/expand.hh)
 };
 
 RuleError check(const Rule& rule, const RuleLimits& limits) noexcept;

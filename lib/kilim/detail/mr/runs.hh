@@ -16,6 +16,12 @@ struct rte_mempool;
 
 namespace kilim::inline v1::mr {
 
+// Rights of memory that packets lie in. No key over it takes atomics, which relaxed ordering must
+// not reorder (UCX PRs 8218, 9143).
+constexpr uint32_t packet_rights(bool relaxed_ordering) noexcept {
+  return Access::local_write | (relaxed_ordering ? Access::relaxed_ordering : 0u);
+}
+
 // Registers EAL memory; the regions cover exactly `memory`, in the order of their addresses.
 // ENOENT: not all of it is EAL's; or the registrar's error. After an error nothing stays
 // registered.

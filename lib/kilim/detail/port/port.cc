@@ -38,7 +38,8 @@ Status Port::configure(const QueueSizes& sizes, const pool::Arena& arena) {
     return Error{EOPNOTSUPP,
                  "the device does not spread frames over receive queues: rxq must be 1"};
   region_.reset();
-  auto regions = mr::register_runs(device().registrar(), arena.memory(), mr::Access::local_write);
+  const uint32_t rights = mr::packet_rights(parts_.relaxed_ordering);
+  auto regions = mr::register_runs(device().registrar(), arena.memory(), rights);
   if (!regions) return regions.error();
   if (regions->size() != 1)
     return Error{EINVAL, "the arena needs pages of one size: it has one key"};
@@ -235,6 +236,7 @@ void drop_tx(TxSlot& tx) noexcept {
 
 void Port::drop_rules() noexcept {
   rules_.clear();
+  last_priority_ = 0;
   own_rules_.reset();
 }
 

@@ -45,6 +45,9 @@ struct PortParts {
   // Lets a port of the device of this name drop longer frames than `mtu` allows; 0: no more.
   // attach::set_mtu() does. Null: nothing does.
   Status (*limit_frames)(const std::string& device, uint32_t port, uint32_t mtu) = nullptr;
+  // The device may write packets in another order than they came (PCIe relaxed ordering): a
+  // completion still comes behind its packet.
+  bool relaxed_ordering = true;
 };
 
 // The last error of a port's receives, of its sends, and of the binds of its keys. Each is read by
@@ -259,6 +262,7 @@ class Port {
   [[nodiscard]] flow::RuleLimits rule_limits() const noexcept;
   [[nodiscard]] Destinations destinations() noexcept;
   [[nodiscard]] flow::RuleError check_rss(const flow::Rss& rss) noexcept;
+  Result<RuleSet> try_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t set);
   Result<RuleSet> lay_own_rules(const flow::Filter& filter, const flow::Rss& rss, uint16_t set);
   Status change_own_rules(const flow::Filter& filter, const flow::Rss& rss);
   Result<RuleId> add_ingress_rule(const flow::Rule& rule, flow::RuleError* why);
@@ -290,6 +294,8 @@ class Port {
   // Rules lead to queues, so they go before them.
   std::optional<RuleSet> own_rules_;
   uint16_t own_set_ = 0;        // which of flow::own_sets the port's own rules are
+  bool few_places_ = false;     // the kernel has 8 priorities, as its refusal told
+  uint8_t last_priority_ = 0;   // of the rules that were added since there was none
   bool reads_tunnels_ = false;  // of start_for()
   bool isolated_ = false;       // of set_isolated()
   std::unordered_map<uint32_t, RuleSet> rules_;

@@ -44,7 +44,8 @@ flow::RuleError Port::check_rss(const flow::Rss& rss) noexcept {
 flow::RuleLimits Port::rule_limits() const noexcept {
   return {
       .queues = sizes_.rxq,
-      .longest_table = std::min(flow::longest_table, parts_.device->caps().spread.longest_table)};
+      .longest_table = std::min(flow::longest_table, parts_.device->caps().spread.longest_table),
+      .few_places = few_places_};
 }
 
 Destinations Port::destinations() noexcept {
@@ -62,7 +63,7 @@ Destinations Port::destinations() noexcept {
 // where no frame is left that the interface wants (drivers/infiniband/hw/mlx5/fs.c,
 // get_flow_table(); drivers/net/ethernet/mellanox/mlx5/core/fs_core.c, root_fs; as DPDK's
 // mlx5_traffic_enable()).
-Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
+Result<RuleSet> Port::try_own_rules(const flow::Filter& filter, const flow::Rss& rss,
                                     uint16_t set) {
   auto target = HashTarget::create(destinations(), flow::table_of(rss, sizes_.rxq), rss);
   if (!target) return target.error();
@@ -76,9 +77,31 @@ Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss&
       for (const flow::Match& t : flow::in_tunnels(m))
         if (Status s = rules.add(t, types, flow::place_of_own(set, true), inside); !s)
           return s.error();
-    if (Status s = rules.add(m, types, flow::place_of_own(set, false), {}); !s) return s.error();
+    if (Status s = rules.add(m, types, flow::place_of_own(set, false, few_places_), {}); !s)
+      return s.error();
   }
   return rules;
+}
+
+// The own rules stand behind all others, so the last of them says whether the kernel has 16 places
+// (ENOSPC: Linux drivers/infiniband/hw/mlx5/fs.c, get_flow_table()).
+Result<RuleSet> Port::lay_own_rules(const flow::Filter& filter, const flow::Rss& rss,
+                                    uint16_t set) {
+  auto rules = try_own_rules(filter, rss, set);
+  if (rules || few_places_ || (rules.error().code != ENOSPC && rules.error().code != EINVAL))
+    return rules;
+  flow::Rss outer = rss;
+  outer.inner = false;
+  few_places_ = true;
+  auto fewer = try_own_rules(filter, outer, set);
+  few_places_ = fewer.ok();
+  if (!fewer) return rules;
+  if (const flow::RuleError e = check_rss(rss); e.code != 0) return Error{e.code, e.what};
+  if (last_priority_ != 0)
+    return Error{EBUSY,
+                 "this kernel has 8 priorities of flow rules: take away the rules of priority 1 "
+                 "and 2 first"};
+  return fewer;
 }
 
 Status Port::change_own_rules(const flow::Filter& filter, const flow::Rss& rss) {
@@ -171,7 +194,9 @@ Result<RuleId> Port::add_rule(const flow::Rule& rule, flow::RuleError* why) {
     return refused({EINVAL, flow::Field::none, "rules are added to a started port"}, why);
   if (const flow::RuleError e = flow::check(rule, rule_limits()); e.code != 0)
     return refused(e, why);
-  return rule.egress ? add_egress_rule(rule, why) : add_ingress_rule(rule, why);
+  auto added = rule.egress ? add_egress_rule(rule, why) : add_ingress_rule(rule, why);
+  if (added && !rule.egress) last_priority_ = std::max(last_priority_, rule.priority);
+  return added;
 }
 
 Result<RuleId> Port::add_egress_rule(const flow::Rule& rule, flow::RuleError* why) {
@@ -210,6 +235,7 @@ RuleId Port::keep_rule(RuleSet rules) {
 Status Port::remove_rule(RuleId rule) {
   const std::lock_guard lock{shape_};
   if (rules_.erase(rule.value()) == 0) return Error{EINVAL, "no such flow rule"};
+  if (rules_.empty()) last_priority_ = 0;
   return Done{};
 }
 
