@@ -120,8 +120,9 @@ KILIM_AVX2 inline void store_two_sides(pool::SideRecord& low, pool::SideRecord& 
 struct EightSideWords {
   __m256i hash, type, flags, vlan;
 };
-KILIM_AVX2 inline void store_sides(pool::SideRecord* sides, const uint32_t* indices,
-                                   const EightSideWords& w) noexcept {
+KILIM_AVX2 [[gnu::always_inline]] inline void store_sides(pool::SideRecord* sides,
+                                                          const uint32_t* indices,
+                                                          const EightSideWords& w) noexcept {
   const __m256i a = _mm256_unpacklo_epi32(w.hash, w.type);
   const __m256i b = _mm256_unpackhi_epi32(w.hash, w.type);
   const __m256i c = _mm256_unpacklo_epi32(w.flags, w.vlan);
