@@ -17,6 +17,11 @@ uint32_t receive_other_forms(RxQueue& q, std::span<pool::Handle> out, RxConfig c
   constexpr auto all = detail::compressed_table(std::make_index_sequence<rx_configs>{});
   for (const Simd s : {Simd::base, Simd::avx2}) n += select_compressed_rx(c, s).burst(q, out);
   n += static_cast<uint32_t>(all.size());
+#if defined(__SSE4_1__)
+  const pool::SideRecord none{};
+  n += detail::flags_without_hash(none) + detail::last_word(none);
+  n += static_cast<uint32_t>(_mm_cvtsi128_si32(detail::mini_hash_order(n != 0)));
+#endif
   n += rx_burst_compressed<RxConfig{.side = true}>(q, out);
   constexpr auto strided = detail::strides_table(std::make_index_sequence<rx_configs>{});
   n += rx_burst_strides<RxConfig{.side = true}>(q, out) + static_cast<uint32_t>(strided.size());

@@ -49,8 +49,13 @@ uint32_t row(const Cq& q) noexcept {
 }
 uint32_t block(Cq& q) noexcept {
   const prm::Cqe* e = q.peek(0);
-  if (e == nullptr || !Cq::is_compressed(e->op_own)) return 0;
+  if (e == nullptr) return 0;
   const uint32_t n = Cq::completions(*e);
+  if (!Cq::is_compressed(e->op_own)) {
+    q.consume_singles(n);
+    return n;
+  }
+  q.prefetch_minis(n);
   const uint32_t last = q.mini(n - 1).byte_cnt.host();
   q.consume_block(n);
   return last;
