@@ -16,6 +16,8 @@ void show(ShownLosses& shown, const PortCounters& now) noexcept {
 
 // Receives that connected queues missed count as the port's, as on a card.
 void show(EthPort& port, const TransportCounts& now) noexcept {
+  if (port.transport.shows(now.of) && port.rnr_naks_shown == now.rnr_naks) [[likely]]
+    return;
   for (std::size_t i = 0; i < transport_counts; i++) port.transport.show(i, now.of[i]);
   port.out_of_buffer.add(now.rnr_naks - port.rnr_naks_shown);
   port.rnr_naks_shown = now.rnr_naks;

@@ -26,6 +26,10 @@ class ShownCounts {
     used_ = true;
   }
   [[nodiscard]] bool used() const noexcept { return used_; }
+  // Whether none has moved: the engine asks a thousand times a second.
+  [[nodiscard]] bool shows(const std::array<uint64_t, count>& now) const noexcept {
+    return shown_ == now;
+  }
   // Adds what is new since the last call.
   void show(std::size_t which, uint64_t now) noexcept {
     if (now == shown_[which]) return;

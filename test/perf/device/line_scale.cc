@@ -234,7 +234,7 @@ const Line scale_depth_line = {"WRITE through keys of keys / through none",
                                alone_writes,
                                true};
 const Line scale_turn_line = {"WRITE in a turn of its own / 32 in one",   0,        3.55, of_bytes,
-                              {"a turn each", write_in_turns, grow_none}, one_turn, true, 1740};
+                              {"a turn each", write_in_turns, grow_none}, one_turn, true, 1750};
 const Line scale_idle_line = {"a turn that finds nothing / an empty poll", 0,     2,    of_bytes,
                               {"idle turn", idle_turns, grow_none},        polls, true, 156};
 const Line scale_list_line = {
