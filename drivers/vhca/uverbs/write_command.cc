@@ -105,7 +105,8 @@ int invoke_write(Context& context, Bundle& b) {
   uint64_t command = b.value(UVERBS_ATTR_WRITE_CMD);
   if (command > UINT32_MAX) return refusal::absent("the command", command);
   const WriteCommand* c = nullptr;
-  if (int err = lookup(static_cast<uint32_t>(command), c); err != 0) return err;
+  const int err = lookup(static_cast<uint32_t>(command), c);
+  if (c == nullptr) return err;
   Request r = b.driver_part();
   r.in = b.in(UVERBS_ATTR_CORE_IN);
   r.out = b.out(UVERBS_ATTR_CORE_OUT);
@@ -200,9 +201,9 @@ ssize_t run_write(Context& context, Va buffer, std::size_t count) {
   int err = lookup(h.command, c);
   Parts p{};
   bool extended = (h.command & ex) != 0;
-  if (err == 0)
+  if (c != nullptr)
     err = extended ? cut_extended(*c, h, buffer, count, p) : cut_plain(*c, h, buffer, count, p);
-  if (err == 0) err = run(context, *c, p.request());
+  if (c != nullptr && err == 0) err = run(context, *c, p.request());
   if (err != 0) hca::tell_refusal(context.hca, verb_name(h.command), err);
   return err != 0 ? err : static_cast<ssize_t>(count);
 }
