@@ -10,7 +10,7 @@
 namespace kilim::net {
 namespace {
 
-// What the title says of all packets of a block: what it would say of one by itself.
+// Describes all packets of a block by its title, as it would describe one by itself.
 [[gnu::always_inline]] inline rte_mbuf described(const MbufRx& q, const prm::Cqe& title) noexcept {
   rte_mbuf m;
   write_mbuf<true>(q, {q.rearm, q.base_flags}, m, title);
@@ -71,7 +71,7 @@ namespace {
   return bytes;
 }
 
-// What each packet of a block has besides, where its title says so.
+// Writes what each packet of a block has besides, where its title says so.
 [[gnu::noinline]] void write_extra_of_block(const MbufRx& q, const prm::Cqe& title, uint32_t mark,
                                             rte_mbuf* const* out, uint32_t n) noexcept {
   for (uint32_t i = 0; i < n; i++) {

@@ -19,7 +19,7 @@
 
 namespace kilim::net {
 
-// What the packets of a compressed block share.
+// The packets of a compressed block share these words.
 struct BlockWords {
   uint64_t rearm, flags;  // ol_flags without that of a hash
   uint32_t type;          // RTE_PTYPE_*

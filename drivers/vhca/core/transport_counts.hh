@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What queues have asked, answered, repeated and refused, under the names of the kernel's
-// hw_counters (Linux drivers/infiniband/hw/mlx5/counters.c). Which of them an error moves was
-// measured on a ConnectX-6 and a ConnectX-5 (unionxic/rdma-fault-characterization,
+// Queues count here what they asked, answered, repeated and refused, under the names of the
+// kernel's hw_counters (Linux drivers/infiniband/hw/mlx5/counters.c). Which of them an error moves
+// was measured on a ConnectX-6 and a ConnectX-5 (unionxic/rdma-fault-characterization,
 // counter_mapping_findings.md); what was not follows NVIDIA's "Understanding mlx5 Linux Counters".
 // Written with the adapter's lock held; plain values.
 #pragma once

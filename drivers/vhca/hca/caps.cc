@@ -212,7 +212,7 @@ void ethernet(const Profile& p, CapGroup g) {
   prm::cap_set(g, cap::enhanced_multi_pkt_send_wqe, p.multi_packet_send);
   prm::cap_set(g, cap::tunnel_stateless_gre, p.tunnels);
   prm::cap_set(g, cap::tunnel_stateless_vxlan, p.tunnels);
-  // Of the four timers DPDK takes the first (mlx5.c).
+  // DPDK takes the first of the four timers (mlx5.c).
   prm::cap_set(g, cap::lro_cap, p.lro);
   prm::cap_set(g, cap::lro_psh_flag, p.lro);
   prm::cap_set(g, cap::lro_max_msg_sz_mode, p.lro);  // of the whole frame

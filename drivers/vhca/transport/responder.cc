@@ -33,7 +33,7 @@ void note(wq::EngineContext& context, wq::Qp& qp, const Request& r, const tpt::T
   context.journal->translated(r.ask.rkey != 0 ? r.ask.rkey : key, t.pieces, r.ask.bytes);
 }
 
-// What is wrong with the first `bytes` bytes of the requester's own list.
+// Checks the first `bytes` bytes of the requester's own list.
 Verdict check_local(wq::EngineContext& context, const Request& r, uint64_t bytes) noexcept {
   uint32_t bad_key = 0;
   return tpt::check_list(context.translator, r.local, bytes, bad_key);

@@ -101,7 +101,7 @@ int run_and_answer(Context& context, Command& c) {
   return copied != 0 ? copied : err;
 }
 
-// mlx5_ib knows by lists which commands make, ask, change or are for nobody.
+// mlx5_ib has lists of the commands that make, ask or change an object, or that nobody may send.
 int refuse_opcode(const Command& c) {
   return refusal::absent("the opcode, which this call does not send,", c.opcode());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a program calls where rdma-core sends one of these commands. Any thread.
+// Names the call of a program for which rdma-core sends one of these commands. Any thread.
 #include "vhca/uverbs/verb_names.hh"
 
 #include <rdma/ib_user_ioctl_cmds.h>

@@ -20,7 +20,7 @@
 
 namespace kilim::inline v1::burst::detail {
 
-// What all packets of a block share.
+// All packets of a block share these values.
 struct BlockWords {
   pool::SideRecord side;    // the title's; the hash is its own
   pool::SideRecord* sides;  // by a buffer's index
